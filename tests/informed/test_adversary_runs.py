@@ -71,7 +71,7 @@ def by_inversion(told, key):
 
 
 def by_still(told, key):
-    runs = still.adversary_runs(told, family(told), np.arange(3), key)
+    runs = still.seeded_runs(told, family(told), np.arange(3), key)
     public = told.public
     return runs(public.images[:3, None], public.labels[:3, None], np.arange(3))
 

@@ -47,17 +47,12 @@ _REACH, _FAR = 2.5, 100.0
 class Bending(NamedTuple):
     """How theta changes around mean images, as medians over a few moves.
 
-    Attributes:
-      curvature: second differences of whole trainings over first ones: a few per cent
-        for smooth training, most of a whole for ReLU and for chaos.
-      misleading: how far first differences are from those that derivatives predict;
-        NaN where the curvature has decided already. Through many steps of Adam
-        derivatives of kinked networks grow beyond all bounds, where theta itself still
-        changes almost linearly.
+    Through many steps of Adam derivatives of kinked networks grow beyond all bounds,
+    where theta itself still changes almost linearly.
     """
 
-    curvature: float
-    misleading: float
+    curvature: float  # second differences of whole trainings over first ones
+    misleading: float  # error of derivatives over first differences; NaN: not asked
 
 
 class Background:

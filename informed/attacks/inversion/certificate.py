@@ -56,7 +56,7 @@ _SMALL_DISTANCE = 1e-3
 
 
 def certify(problem: Problem, candidate: Candidate) -> Certificate:
-    """Judge a candidate.
+    """Say what speaks for a candidate, and certify it.
 
     First, the noise around it explains what remains of theta. Second, neither the
     curvature nor a direction that theta doesn't tell leaves room for a larger error.
@@ -68,7 +68,7 @@ def certify(problem: Problem, candidate: Candidate) -> Certificate:
     # What follows measures some slopes again.
     slopes, noise = copy.deepcopy(candidate.slopes), candidate.noise
     assert noise is not None
-    params, labels = len(published.theta), problem.labels
+    params, labels = len(published.theta), problem.space.labels
     images, on_levels = space.images(candidate.u), False
     if problem.known.levels is not None:
         near = pixel_levels.nearest(images, problem.known.levels)
@@ -134,7 +134,7 @@ def _rounding(problem: Problem, images: np.ndarray) -> float:
     rng = np.random.default_rng(0)
     near = np.tile(images, (_ROUNDING_RUNS + 1, *[1] * images.ndim))
     near[1:] *= 1 + _LAST_DIGITS * rng.standard_normal(near[1:].shape)
-    thetas = problem.runs.thetas(near, np.tile(problem.labels, (len(near), 1)))
+    thetas = problem.runs.thetas(near, np.tile(problem.space.labels, (len(near), 1)))
     # The median, because some of the runs jump where the images lie at a kink.
     return float(np.median(np.sum((thetas[1:] - thetas[0]) ** 2, axis=1)))
 
@@ -144,13 +144,8 @@ def rounding_limit(
 ) -> float:
     """Return the squared residual above which rounding is no explanation.
 
-    In chaos the rounding at a start may be as large as its distance to theta, and
-    would explain any image; the truth, with the same last digits, has no rounding.
-
-    Args:
-      published: the release.
-      noise: the noise around the start.
-      value: (params,), what A gives at the start.
+    In chaos the rounding at a start may be as large as the distance of its `value` to
+    theta, and would explain any image; the truth, with the same last digits, has none.
     """
     distance = np.sum((value - published.theta) ** 2)
     rounding = NOISE_FACTOR * np.sum(noise.deviations**2)
@@ -172,12 +167,8 @@ def _answering(
     about. So images that are moved along one, by the largest error of a certificate,
     are trained on.
 
-    Args:
-      problem: the problem.
-      images: (unknown, height, width, channels), the candidate.
-      noise: the noise in whose units the slopes are.
-      slopes: derivatives around the candidate.
-    Returns: the slopes, and False where batch after batch had silent directions.
+    Returns: the slopes, in units of the noise, and False where batch after batch had
+      silent directions.
     """
     space, error = problem.space, problem.config.exact_mse
     slopes = space.moving(slopes)
@@ -192,7 +183,7 @@ def _answering(
         tried = images + scales[:, None, None, None, None] * moves
         thetas = problem.runs.thetas(
             np.concatenate([images[None], tried]),
-            np.tile(problem.labels, (len(tried) + 1, 1)),
+            np.tile(problem.space.labels, (len(tried) + 1, 1)),
         )
         change = noise.whiten(thetas[1:] - thetas[0])
         promised = (along * scales).T
@@ -240,7 +231,11 @@ def _without_certificate(problem: Problem, candidate: Candidate) -> Certificate:
     Theta scatters too much to tell a pixel on a level from one beside it, so that
     nothing is certified.
     """
-    published, labels, count = problem.published, problem.labels, problem.known.levels
+    published, labels, count = (
+        problem.published,
+        problem.space.labels,
+        problem.known.levels,
+    )
     images = problem.space.images(candidate.u)
     variances = problem.space.variances(candidate.slopes)
     images, variances = _given_known(problem, candidate.slopes, images, variances)

@@ -66,21 +66,13 @@ def certificates(
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class CloudSearch:
-    """The search of one start.
-
-    Attributes:
-      problem: what is searched.
-      begun: the state at the start.
-      noise: model of the noise of theta around the start.
-      limit: squared residual above which rounding is no explanation.
-      rng: casts the clouds.
-    """
+    """The search of one start, whose state is passed on from call to call."""
 
     problem: Problem
-    begun: CloudState
-    noise: Independent
-    limit: float
-    rng: np.random.Generator
+    begun: CloudState  # at the start
+    noise: Independent  # of theta around the start
+    limit: float  # squared residual above which rounding is no explanation
+    rng: np.random.Generator  # casts the clouds
 
     @classmethod
     def of(cls, problem: Problem, start: Start) -> "CloudSearch":

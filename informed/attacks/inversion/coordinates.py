@@ -9,8 +9,10 @@ import dataclasses
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from informed.attacks.inversion.gauss_newton import Slopes
+from informed.attacks.inversion.gauss_newton import Directions, Slopes
 
+Images = Float[np.ndarray, "... height width channels"]
+Vectors = Float[np.ndarray, "... unknowns"]
 # Images whose unseen part is computed at once; a matter of memory.
 _AT_ONCE = 1000
 # Moves below this share of the least deviation are rounding, and move nothing.
@@ -28,23 +30,18 @@ FREE_DEVIATION = 0.1
 class Coordinates:
     """Affine coordinates of one image: image = mean + u @ basis.
 
-    Attributes:
-      mean: (pixels,), the image at u = 0.
-      basis: (pixels, pixels), one direction per row, the one of largest variance first;
-        its length is the standard deviation of images along it.
-      image_shape: (height, width, channels).
+    The basis is orthogonal, the direction of largest variance first; its length is the
+    standard deviation of images along it.
     """
 
     mean: Float[np.ndarray, " pixels"]
     basis: Float[np.ndarray, "components pixels"]
-    image_shape: tuple[int, ...]
+    image_shape: tuple[int, ...]  # (height, width, channels)
 
     def __len__(self) -> int:
         return len(self.basis)
 
-    def images(
-        self, u: Float[np.ndarray, "*points components"]
-    ) -> Float[np.ndarray, "*points height width channels"]:
+    def images(self, u: Vectors) -> Images:
         """Return the images at u, in float64."""
         flat = self.mean + u @ self.basis
         return flat.reshape(*u.shape[:-1], *self.image_shape)
@@ -54,9 +51,7 @@ class Coordinates:
         kept = ~pixels
         return Coordinates(self.mean * kept, self.basis * kept[None], self.image_shape)
 
-    def of(
-        self, images: Float[np.ndarray, "*points height width channels"]
-    ) -> Float[np.ndarray, "*points components"]:
+    def of(self, images: Images) -> Vectors:
         """Return the coordinates of images, the inverse of `images`."""
         lengths = np.linalg.norm(self.basis, axis=1)
         flat = images.reshape(*images.shape[:-3], -1).astype(np.float64)
@@ -77,40 +72,27 @@ class Space:
         self,
         of_one: Coordinates,
         labels: Int[np.ndarray, " unknown"],
-        means: Float[np.ndarray, "unknown height width channels"],
+        means: Images,
         black: Bool[np.ndarray, " pixels"],
     ) -> None:
-        """Put u = 0 at the means of the labels.
-
-        Args:
-          of_one: coordinates of one image.
-          labels: labels of the unknown points.
-          means: images at u = 0.
-          black: pixels that are black in all unknown points.
-        """
+        """Put u = 0 at means of the labels, with some pixels black in all points."""
         self.labels, self.size = labels, len(of_one)
         self._full, self._dimmed = of_one, of_one.without(black)
         self._centre = of_one.of(means)
         self.basis = self._dimmed.basis
 
-    def images(
-        self, u: Float[np.ndarray, "*points unknowns"]
-    ) -> Float[np.ndarray, "*points unknown height width channels"]:
-        """Return the images of all unknown points at u."""
+    def images(self, u: Vectors) -> Images:
+        """Return the images (..., unknown, height, width, channels) at u."""
         apart = u.reshape(*u.shape[:-1], len(self.labels), self.size)
         return self._dimmed.images(self._centre + apart)
 
-    def of(
-        self, images: Float[np.ndarray, "*points unknown height width channels"]
-    ) -> Float[np.ndarray, "*points unknowns"]:
+    def of(self, images: Images) -> Vectors:
         """Return the coordinates of images."""
         apart = self._full.of(images) - self._centre
         return apart.reshape(*images.shape[:-4], -1)
 
-    def completed(
-        self, slopes: Float[np.ndarray, "unknowns outputs"]
-    ) -> Float[np.ndarray, "unknowns outputs"]:
-        """Extend slopes that are known where black pixels stay black, to all of u.
+    def completed(self, slopes: np.ndarray) -> np.ndarray:
+        """Extend slopes (unknowns, outputs), known where black stays black, to all u.
 
         A direction of u that lights one moves the others alone.
         """
@@ -119,21 +101,17 @@ class Space:
         by_point = slopes.reshape(-1, self.size, slopes.shape[1])
         return (onto @ by_point).reshape(slopes.shape)
 
-    def first(self, components: int) -> Float[np.ndarray, "directions unknowns"]:
+    def first(self, components: int) -> Directions:
         """Return unit vectors of u along the first components of every point."""
         rows = [i * self.size + np.arange(components) for i in range(len(self.labels))]
         return np.eye(len(self.labels) * self.size)[np.concatenate(rows)]
 
-    def variances(
-        self, slopes: Slopes
-    ) -> Float[np.ndarray, "unknown height width channels"]:
+    def variances(self, slopes: Slopes) -> Images:
         """Return every pixel's variance; see `Slopes.posterior_variances`."""
         variances = slopes.posterior_variances(self.basis)
         return variances.reshape(-1, *self._full.image_shape)
 
-    def moves(
-        self, directions: Float[np.ndarray, "directions unknowns"]
-    ) -> Float[np.ndarray, "directions unknown height width channels"]:
+    def moves(self, directions: Directions) -> Images:
         """Return by how much images move along directions of u."""
         shape = len(directions), len(self.labels)
         moved = directions.reshape(*shape, self.size) @ self.basis
@@ -148,23 +126,14 @@ class Space:
             return slopes
         return slopes.without(rotation[:, still].T @ slopes.directions)
 
-    def unseen(
-        self,
-        slopes: Slopes,
-        images: Float[np.ndarray, "images height width channels"],
-    ) -> Float[np.ndarray, "unknown height width channels"]:
-        """Return every pixel's squared error, were a target the worst of some images.
+    def unseen(self, slopes: Slopes, images: Images) -> Images:
+        """Return every pixel's squared error, were a target the worst of known images.
 
         Where theta tells nothing, the posterior's variance is that of the prior, and
         real images stray much farther: a column may be constant but for a few records.
         The target and the images are drawn alike, so that it is farther out than the
-        worst of n images with probability 1 / (n + 1).
-
-        Args:
-          slopes: derivatives around the solution.
-          images: those that the adversary has.
-        Returns: for each unknown point the image of largest error is taken, by its
-          mean; the errors of all points are added.
+        worst of n images with probability 1 / (n + 1). For each unknown point the image
+        of largest mean error is taken; the errors of all points are added.
         """
         directions, shares = slopes.untold()
         moves = self.moves(directions).reshape(
@@ -192,26 +161,14 @@ class Space:
         return total.reshape(-1, *self._full.image_shape)
 
 
-def constant(
-    images: Float[np.ndarray, "images height width channels"],
-) -> Bool[np.ndarray, " pixels"]:
-    """Return which pixels are the same in all images."""
-    flat = images.reshape(len(images), -1).astype(np.float64)
-    return flat.std(axis=0) < SMALLEST_DEVIATION
-
-
 def principal_components(
-    images: Float[np.ndarray, "images height width channels"],
-    least: float = SMALLEST_DEVIATION,
+    images: Images, least: float = SMALLEST_DEVIATION
 ) -> Coordinates:
     """Return the mean image, and principal components times their deviations.
 
-    Directions that hardly vary get a small deviation, so that the components span all
-    images.
+    Directions that hardly vary get the least deviation, in pixel values, so that the
+    components span all images.
 
-    Args:
-      images: at least two.
-      least: the least deviation of a component, in pixel values.
     Raises: ValueError: there is one image alone.
     """
     if len(images) < 2:

@@ -43,7 +43,7 @@ class DifferentiatedPrograms(Programs):
 
     @functools.cached_property
     def data(self) -> tuple[Array, Array]:
-        """D_- on all devices."""
+        """D_- as it lies on all devices."""
         images = np.asarray(self.fixed.images, self.dtype)
         return everywhere((images, self.fixed.labels))
 
@@ -111,7 +111,7 @@ class Differentiated(Retraining):
         return self.span is not None and self.span.response is not None
 
     def slopes(self, images: Unknowns, labels: Labels, basis: Basis) -> np.ndarray:
-        """See `Retraining.slopes`."""
+        """Differentiate in span where that is able, else plainly."""
         if self.span is not None:
             return self.span.slopes(images, labels, basis)
         unknown = len(images)
@@ -128,7 +128,7 @@ class Differentiated(Retraining):
         return np.concatenate(parts)[: len(tangents)].T
 
     def local(self, images: Unknowns, labels: Labels, basis: Basis) -> Local | None:
-        """See `Retraining.local`."""
+        """Return what one training in span tells of the slopes."""
         return None if self.span is None else self.span.local(images, labels, basis)
 
     def pulls(self, images: Unknowns, labels: Labels, slope: np.ndarray) -> Unknowns:

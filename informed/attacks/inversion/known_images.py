@@ -50,11 +50,12 @@ class KnownImages:
     @functools.cached_property
     def constant(self) -> Bool[np.ndarray, " pixels"]:
         """Columns that are the same in all images."""
-        return coordinates.constant(self.images)
+        flat = self.images.reshape(len(self.images), -1).astype(np.float64)
+        return flat.std(axis=0) < coordinates.SMALLEST_DEVIATION
 
     @functools.cached_property
     def coordinates(self) -> Coordinates:
-        """Their principal components."""
+        """The principal components of all images."""
         return coordinates.principal_components(self.images)
 
     @functools.cached_property

@@ -2,8 +2,8 @@
 
     A(D_- + z) = theta
 
-theta are the released weights, z the unknown points, and A is deterministic or compared
-by its mean. `solving` and `clouds` give candidates, `certificate` judges them.
+theta are the released weights, z the unknown points. `solving` and `cloud_search` give
+candidates, `certificate` judges them.
 """
 
 import dataclasses
@@ -90,14 +90,9 @@ class Problem:
     known: KnownImages
     config: InversionConfig
 
-    @property
-    def labels(self) -> Int[np.ndarray, " unknown"]:
-        """The labels of the unknown points."""
-        return self.space.labels
-
     def thetas(self, us: np.ndarray) -> Float[np.ndarray, "points params"]:
         """Train with the images at several values of u."""
-        labels = np.tile(self.labels, (len(us), 1))
+        labels = np.tile(self.space.labels, (len(us), 1))
         return self.runs.thetas(self.space.images(us), labels)
 
 

@@ -232,7 +232,6 @@ class Response:
         self,
         first: FirstLayer,
         optimise: optax.GradientTransformation,
-        *,
         epochs: int,
         w: Array,
         rest: Params,

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from informed.adversary_runs import adversary_draws, adversary_runs
+from informed.adversary_runs import adversary_draws
 from informed.attacks.inversion.cloud_regression import Local
 from shadow import devices
 from shadow.parallel import Runs
@@ -104,57 +104,50 @@ class Programs:
         self._keys = jax.random.split(key, self.num_draws)
 
     @functools.cached_property
-    def _randomness(self) -> dict[str, Any]:
-        """Theta_0 by the number of a run: each release has draws of its own."""
-        if self.initialisations is None:
-            return {"dtype": self.dtype}
-        draws, several = self.num_draws, len(self.initialisations) > 1
-        rows = jnp.asarray(self.initialisations) if several else self.initialisations
-
-        def start(number: Any) -> Any:
-            return rows[number // draws if several else 0]
-
-        return {"starts": start, "dtype": self.dtype}
-
-    def _key_of(self, number: Any) -> Array:
-        """The key of a run, by its number."""
-        return self._keys[number % self.num_draws]
-
-    @functools.cached_property
     def draw(self) -> Callable[[Any], Draw]:
-        """The randomness of a run, by its number."""
-        return adversary_draws(self.knowledge, self._key_of, **self._randomness)
+        """The randomness of a run, by its number; each release has draws of its own."""
+        keys, draws, starts = self._keys, self.num_draws, None
+        if self.initialisations is not None:
+            rows, several = self.initialisations, len(self.initialisations) > 1
+            table: Any = jnp.asarray(rows) if several else rows
 
-    def _runs(self, algorithm: Any, width: int) -> Runs:
-        fields = {"width": width, "algorithm": algorithm, **self._randomness}
-        runs = adversary_runs(self.knowledge, self._key_of, **fields)
+            def starts(number: Any) -> Any:
+                return table[number // draws if several else 0]
+
+        return adversary_draws(
+            self.knowledge,
+            lambda number: keys[number % draws],
+            starts=starts,
+            dtype=self.dtype,
+        )
+
+    def _runs(self, algorithm: Any, *, many: bool) -> Runs:
+        """Compile a program for few points at once, or for many."""
+        width, data = self.width, (self.fixed.images, self.fixed.labels)
+        if many:
+            width = models_per_batch(self.algorithm, self.fixed)
+        elif algorithm.capabilities.batched:
+            width = -(-width // jax.local_device_count())
+        runs = Runs(algorithm, data, self.draw, width=width, dtype=self.dtype)
         # Not that of the first run, which may be of a record with a class of its own.
         runs.size = self.num_params
         return runs
 
     @functools.cached_property
-    def _widths(self) -> tuple[int, int]:
-        """Points at once on one device, or in processes: of few points, and of many."""
-        width = self.width
-        if self.algorithm.capabilities.batched:
-            width = -(-width // jax.local_device_count())
-        return width, models_per_batch(self.algorithm, self.fixed)
-
-    @functools.cached_property
     def quiet(self) -> Runs:
         """Runs without the noise of private training."""
-        return self._runs(self.algorithm.quiet(), self._widths[0])
+        return self._runs(self.algorithm.quiet(), many=False)
 
     @functools.cached_property
     def many(self) -> Runs:
         """The same for many points at once, as fast as the factory's."""
-        return self._runs(self.algorithm.quiet(), self._widths[1])
+        return self._runs(self.algorithm.quiet(), many=True)
 
     @functools.cached_property
     def noisy(self) -> Runs:
         """Runs with the noise of private training."""
         many = self.num_draws > _MANY * self.width
-        return self._runs(self.algorithm, self._widths[many])
+        return self._runs(self.algorithm, many=many)
 
 
 class Retraining:
@@ -163,6 +156,8 @@ class Retraining:
     Attributes:
       programs: A, compiled for all releases.
       release: number of the release whose theta_0 the runs begin at.
+      initialisation: (params,), theta_0; None: it isn't told.
+      draw_numbers: numbers of the runs that theta is the mean of.
       random: whether theta scatters while nothing that the adversary knows changes.
       num_params: length of theta.
       runs: number of trainings so far.
@@ -175,6 +170,10 @@ class Retraining:
     def __init__(self, programs: Programs, release: int = 0) -> None:
         self.programs, self.release, self.runs = programs, release, 0
         self.random, self.num_params = programs.random, programs.num_params
+        starts = programs.initialisations
+        self.initialisation = None if starts is None else starts[release]
+        first = release * programs.num_draws
+        self.draw_numbers = first + np.arange(programs.num_averaged)
         self._kept: dict[Any, np.ndarray] = {}
 
     def at(self, release: int) -> "Retraining":
@@ -183,18 +182,6 @@ class Retraining:
         if starts is None or len(starts) == 1:
             return self
         return type(self)(self.programs, release)
-
-    @property
-    def initialisation(self) -> Float[np.ndarray, " params"] | None:
-        """Theta_0, where it is known."""
-        starts = self.programs.initialisations
-        return None if starts is None else starts[self.release]
-
-    @property
-    def draw_numbers(self) -> np.ndarray:
-        """Numbers of the runs that theta is the mean of; each release has its own."""
-        first = self.release * self.programs.num_draws
-        return first + np.arange(self.programs.num_averaged)
 
     def thetas(
         self,

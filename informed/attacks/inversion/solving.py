@@ -35,16 +35,10 @@ LARGEST_JACOBIAN, KRYLOV = 2 << 30, 50
 
 @dataclasses.dataclass(frozen=True)
 class Patience:
-    """How long a stage of Gauss-Newton is searched.
+    """How long a stage of Gauss-Newton is searched."""
 
-    Attributes:
-      give_up: the stage ends when a step with a new Jacobian divides the cost by less
-        than this.
-      times: Jacobians of the stage, at most, as a multiple of `InversionConfig.steps`.
-    """
-
-    give_up: float
-    times: int
+    give_up: float  # least factor by which a step with a new Jacobian divides the cost
+    times: int  # Jacobians, at most, as a multiple of `InversionConfig.steps`
 
 
 # With the mean image of a label, since other starts follow; and with what a regression
@@ -61,29 +55,17 @@ _MATRIX_FREE = Patience(1.02, 4)
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Stage:
-    """The least-squares problem of one stage; see the module's docstring.
-
-    Attributes:
-      problem: what is searched.
-      noise: model of the noise of theta, by which residuals are whitened.
-      components: number of coordinates of each point that the stage moves.
-      prior: weight of |u|^2.
-      last: whether the stage ends on the levels of the known images, if it can.
-    """
+    """The least-squares problem of one stage; see the module's docstring."""
 
     problem: Problem
-    noise: Independent | Projected
-    components: int
-    prior: float = 0.0
-    last: bool = False
+    noise: Independent | Projected  # of theta, by which residuals are whitened
+    components: int  # coordinates of each point that the stage moves
+    prior: float = 0.0  # weight of |u|^2
+    last: bool = False  # whether it ends on the levels of known images, if it can
 
     def residuals(self, us: np.ndarray) -> np.ndarray:
         """Return whitened residuals (points, residuals) at several values of u."""
         return self.noise.whiten(self.problem.thetas(us) - self.problem.published.theta)
-
-    def at(self, u: np.ndarray) -> Iterate:
-        """Evaluate cost and residuals at u."""
-        return gauss_newton.evaluate(self.residuals, u[None], self.prior)[0]
 
     def jacobian(self, u: np.ndarray) -> Linearised:
         """Differentiate the whitened residuals along the components of the stage."""
@@ -117,7 +99,8 @@ class Stage:
         images = space.images(here.u)
         if count is None or not pixel_levels.suggested(images, count):
             return here
-        there = self.at(space.of(pixel_levels.nearest(images, count)))
+        u = space.of(pixel_levels.nearest(images, count))
+        (there,) = gauss_newton.evaluate(self.residuals, u[None], self.prior)
         squared = there.residuals @ there.residuals
         agrees = squared <= NOISE_FACTOR * len(there.residuals)
         return there if agrees else here
@@ -134,15 +117,16 @@ class Stage:
         """Search from u; arguments as for `gauss_newton.minimise`."""
         runs = self.problem.runs
         linearise: Callable[[np.ndarray], Linearised] = self.jacobian
-        columns = len(self.problem.labels) * self.components
+        columns = len(self.problem.space.labels) * self.components
         large = columns * runs.num_params * 8 > LARGEST_JACOBIAN
         if large and columns > KRYLOV and isinstance(runs, Differentiated):
             linearise, give_up = self.krylov, _MATRIX_FREE.give_up
             steps *= _MATRIX_FREE.times
+        (here,) = gauss_newton.evaluate(self.residuals, u[None], self.prior)
         here, slopes_there = gauss_newton.minimise(
             self.residuals,
             linearise,
-            self.at(u),
+            here,
             steps=steps,
             enough=enough,
             give_up=give_up,
@@ -158,7 +142,7 @@ def solve(problem: Problem, start: Start) -> Candidate:
     """Fit theta by Gauss-Newton from a start, stage after stage."""
     if problem.runs.random:
         return _most_probable(problem, start)
-    config, published, labels = problem.config, problem.published, problem.labels
+    config, published, labels = problem.config, problem.published, problem.space.labels
     noise, u = measured_noise(problem, start.images), problem.space.of(start.images)
     rounded, several = published.deviations is not None, len(labels) > 1
     enough = 0.0 if rounded else _FLOOR_FACTOR * len(published.theta)
@@ -170,7 +154,12 @@ def solve(problem: Problem, start: Start) -> Candidate:
     once = problem.runs.by_response and not slow
     size = problem.space.size
     stages = [components for components in config.stages if components < size]
-    slopes = None
+    known, slopes = None, None
+    first = min((*config.stages, size))
+    if start.jacobian is not None and first <= start.jacobian.shape[1]:
+        # The ranking of labels left the first stage's derivatives.
+        whitened = noise.levelled().whiten(start.jacobian[:, :first].T).T
+        known = Linearised(whitened, np.eye(first, size))
     for components in [*stages, size]:
         last = components == size
         if last and several:
@@ -191,23 +180,10 @@ def solve(problem: Problem, start: Start) -> Candidate:
             steps=steps,
             give_up=patience.give_up,
             enough=enough,
-            slopes=_known_slopes(problem, start, noise) if slopes is None else None,
+            slopes=known if slopes is None else None,
         )
     assert slopes is not None
     return Candidate(u=u, slopes=slopes, noise=noise)
-
-
-def _known_slopes(
-    problem: Problem, start: Start, noise: Independent
-) -> Linearised | None:
-    """Return the first stage's derivatives, where the ranking of labels left them."""
-    components = min((*problem.config.stages, problem.space.size))
-    if start.jacobian is None or components > start.jacobian.shape[1]:
-        return None
-    jacobian = start.jacobian[:, :components]
-    return Linearised(
-        noise.levelled().whiten(jacobian.T).T, np.eye(components, problem.space.size)
-    )
 
 
 def _most_probable(problem: Problem, start: Start) -> Candidate:
@@ -216,7 +192,7 @@ def _most_probable(problem: Problem, start: Start) -> Candidate:
     It lies in as many components as the draws can tell apart. The noise is estimated
     at the start, and again at the first solution.
     """
-    space, runs, labels = problem.space, problem.runs, problem.labels
+    space, runs, labels = problem.space, problem.runs, problem.space.labels
     programs = runs.programs
     components = max(1, programs.num_draws // (2 * len(labels)))
     components = min(components, space.size)

@@ -22,12 +22,13 @@ from jaxtyping import Array
 from informed.attacks.inversion import response
 from informed.attacks.inversion.cloud_regression import Local
 from informed.attacks.inversion.response import Response, Target
-from informed.attacks.inversion.retraining import Labels, Unknowns
+from informed.attacks.inversion.retraining import Basis, Labels, Unknowns
 from shadow.parallel import BY_ROW, EVERYWHERE, sharded
 from shadow.training import GradientDescent, optimiser, span_losses
 from shadow.training import span as gram
 from shadow.victims import FirstLayer, Params
 
+_Parts = tuple[np.ndarray, np.ndarray]
 # Tangents on one device, at most: half of MNIST's.
 _TOGETHER = 56
 # Memory that the tangents of one device may take, in bytes.
@@ -57,11 +58,8 @@ class SpanPrograms:
     """Derivatives in the span of the data, compiled for all initialisations.
 
     Attributes:
-      victim: the network, whose first layer is dense.
-      optimise: the optimiser, linear in gradient and parameters.
-      epochs: steps of training.
-      data: (images (fixed, pixels), labels, images in the first directions (fixed,
-        rank), the Gram matrix or None) of D_-, on all devices.
+      data: of D_-, on all devices: images (fixed, pixels), labels, images in the first
+        directions (fixed, rank), the Gram matrix or None.
       flat: (fixed, pixels), the images in float64.
       lead: (rank, pixels), the first directions, orthonormal.
       shares: what a target adds to the first layer's weights, compiled.
@@ -168,19 +166,11 @@ class Span:
         epochs = self.programs.epochs
         if not response.pays(len(flat), size, others, epochs):
             return None
-        return Response(
-            self._first,
-            self.programs.optimise,
-            epochs=epochs,
-            w=self._w,
-            rest=rest,
-            images=flat,
-            labels=labels,
-            lead=self._lead,
-        )
+        loss_of = self._first, self.programs.optimise, epochs
+        return Response(*loss_of, self._w, rest, flat, labels, self._lead)
 
-    def slopes(self, images: Unknowns, labels: Labels, basis: np.ndarray) -> np.ndarray:
-        """See `Retraining.slopes`."""
+    def slopes(self, images: Unknowns, labels: Labels, basis: Basis) -> np.ndarray:
+        """Differentiate theta as the unknown points move along `basis`."""
         lead = basis if len(basis) <= len(self._lead) else self._lead
         if len(images) == 1 and self.response is not None:
             columns, targets = self._by_response(images, labels, lead)
@@ -190,9 +180,7 @@ class Span:
         mixture = self._mixture(flat, basis, lead)
         return columns.T @ mixture + self._through_shares(basis, targets).T
 
-    def local(
-        self, images: Unknowns, labels: Labels, basis: np.ndarray
-    ) -> Local | None:
+    def local(self, images: Unknowns, labels: Labels, basis: Basis) -> Local | None:
         """Return the known part of the slopes, and the features of the rest.
 
         The share z^T a of the first layer's weights moves with z, whatever the kinks;
@@ -201,30 +189,22 @@ class Span:
         if len(basis) <= len(self._lead):
             return None
         flat = images.reshape(len(images), -1).astype(np.float64)
-        targets = np.asarray(
-            self.programs.shares(
-                self.data, self._products(images), jnp.asarray(labels, jnp.int32)
-            ),
-            np.float64,
-        )
-        mixture = self._mixture(flat, basis, self._lead)
-        known = self._through_shares(basis, targets)
-        return Local(mixture.T / self._sizes(len(images), basis), known)
-
-    def _sizes(self, unknown: int, basis: np.ndarray) -> np.ndarray:
-        """Measure how far a move of size 1 along all of basis moves each tangent."""
-        mean = np.tile(self._flat.mean(axis=0), (unknown, 1))
+        arguments = self._products(images), jnp.asarray(labels, jnp.int32)
+        targets = self.programs.shares(self.data, *arguments)
+        known = self._through_shares(basis, np.asarray(targets, np.float64))
+        # Features are divided by how far a move of size 1 along all of basis moves
+        # each of them, at the mean image.
+        mean = np.tile(self._flat.mean(axis=0), (len(images), 1))
         sizes = np.linalg.norm(self._mixture(mean, basis, self._lead), axis=1)
-        return np.maximum(sizes, _LEAST_SIZE * sizes.max())
+        sizes = np.maximum(sizes, _LEAST_SIZE * sizes.max())
+        return Local(self._mixture(flat, basis, self._lead).T / sizes, known)
 
     def _products(self, images: Unknowns) -> gram.Products:
         flat = jnp.asarray(images.reshape(len(images), -1), self.data[0].dtype)
         with jax.default_matmul_precision("highest"):
             return gram.products(self._w, self.data[0], flat)
 
-    def _by_training(
-        self, images: Unknowns, labels: Labels, lead: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _by_training(self, images: Unknowns, labels: Labels, lead: Basis) -> _Parts:
         """Return slopes through the inner products, (tangents, params), and a.
 
         The images by which coefficients are multiplied are held still.
@@ -235,10 +215,9 @@ class Span:
         tangents = self._tangents(lead, len(flat))
         parts = []
         for block in zip(*self._in_blocks(tangents), strict=True):
+            still = jnp.zeros((len(block[0]), *products.start.shape), block[0].dtype)
             at = gram.Products(
-                start=jnp.zeros(
-                    (len(block[0]), *products.start.shape), products.start.dtype
-                ),
+                start=still,
                 cross=block[0],
                 target_start=block[1],
                 target_gram=block[2],
@@ -251,9 +230,7 @@ class Span:
         moved = moved.reshape(*slopes.fixed.shape[:2], -1)
         return self._thetas(moved, slopes.rest), np.asarray(value.targets, np.float64)
 
-    def _by_response(
-        self, images: Unknowns, labels: Labels, lead: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _by_response(self, images: Unknowns, labels: Labels, lead: Basis) -> _Parts:
         """Do as `_by_training` for one point, by how D_- answers (`response`)."""
         assert self.response is not None
         flat = jnp.asarray(images.reshape(-1), self.data[0].dtype)
@@ -294,51 +271,41 @@ class Span:
         leaves = [np.reshape(x, (len(moved), -1)) for x in jax.tree.leaves(params)]
         return np.concatenate(leaves, axis=1)
 
-    def _tangents(
-        self, lead: np.ndarray, unknown: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _tangents(self, lead: Basis, unknown: int) -> tuple[np.ndarray, ...]:
         """Return directions (cross, target_start, target_gram) of inner products.
 
         There is one per lead and point, one per unit and point, one per pair of points.
         """
-        num_fixed, units = len(self._flat), self._w.shape[1]
-        pairs = [(i, j) for i in range(unknown) for j in range(i, unknown)]
-        count = unknown * (len(lead) + units) + len(pairs)
-        cross = np.zeros((count, unknown, num_fixed))
+        size, units, points = len(lead), self._w.shape[1], np.arange(unknown)
+        i, j = np.triu_indices(unknown)
+        count = unknown * (size + units) + len(i)
+        cross = np.zeros((count, unknown, len(self._flat)))
+        by_point = cross[: unknown * size].reshape(unknown, size, unknown, -1)
+        by_point[points, :, points] = lead @ self._flat.T
         starts = np.zeros((count, units, unknown))
-        squares = np.zeros((count, unknown, unknown))
-        row = 0
-        for point in range(unknown):
-            cross[row : row + len(lead), point] = lead @ self._flat.T
-            row += len(lead)
-        for point in range(unknown):
-            starts[row : row + units, :, point] = np.eye(units)
-            row += units
-        for i, j in pairs:
-            squares[row, i, j] = squares[row, j, i] = 1
-            row += 1
+        by_point = starts[unknown * size : count - len(i)]
+        by_point = by_point.reshape(unknown, units, units, unknown)
+        by_point[points, :, :, points] = np.eye(units)
+        squares, rows = np.zeros((count, unknown, unknown)), np.arange(-len(i), 0)
+        squares[rows, i, j] = squares[rows, j, i] = 1
         return cross, starts, squares
 
-    def _mixture(
-        self, flat: np.ndarray, basis: np.ndarray, lead: np.ndarray
-    ) -> np.ndarray:
+    def _mixture(self, flat: np.ndarray, basis: Basis, lead: Basis) -> np.ndarray:
         """Return (tangents, columns): how columns of the Jacobian move products."""
-        unknown, m = len(flat), len(basis)
-        w = np.asarray(self._w, np.float64)
-        onto = np.eye(m) if lead is basis else lead @ basis.T
-        blocks = [
-            np.kron(np.eye(unknown), onto),
-            np.kron(np.eye(unknown), (basis @ w).T),
-        ]
-        along = basis @ flat.T  # (m, unknown): z_j^T basis
-        pairs = []
-        for i in range(unknown):
-            for j in range(i, unknown):
-                row = np.zeros((unknown, m))
-                row[i] += along[:, j]
-                row[j] += along[:, i]
-                pairs.append(row.ravel())
-        return np.concatenate([*blocks, np.stack(pairs)])
+        points, w = np.eye(len(flat)), np.asarray(self._w, np.float64)
+        onto = np.eye(len(basis)) if lead is basis else lead @ basis.T
+        along = (basis @ flat.T).T  # (unknown, columns): z_j^T basis
+        i, j = np.triu_indices(len(flat))
+        pairs, rows = np.zeros((len(i), *along.shape)), np.arange(len(i))
+        pairs[rows, i] += along[j]
+        pairs[rows, j] += along[i]
+        return np.concatenate(
+            [
+                np.kron(points, onto),
+                np.kron(points, (basis @ w).T),
+                pairs.reshape(len(i), -1),
+            ]
+        )
 
     def _through_shares(self, basis: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Differentiate Z^T a as the points alone move, (columns, params)."""

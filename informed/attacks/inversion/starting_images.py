@@ -81,10 +81,10 @@ def starts(
 ) -> Iterator[Start]:
     """Yield the mean image; then what is read out of theta by regression.
 
-    There is one start with free columns, for targets with a value that no known record
-    has: for the likeliest label before the patient ones, for the other labels after
-    these. Where the release is rounded, a wide prior explains too much, and it comes
-    last. None of them where every column varies, or is certainly black in the target.
+    Starts with free columns, for targets with a value that no known record has, come
+    second for the likeliest label, and last for the others, or for all where the
+    release is rounded, since a wide prior explains too much there. There are none where
+    every column varies, or is certainly black in the target.
     """
     free = labels[:0]
     if not background.runs.random and labels.shape[1] == 1:
@@ -138,15 +138,8 @@ def _start(
 ) -> Start:
     """Begin at images, or at mean images, with certainly lit pixels lit.
 
-    Args:
-      background: what releases share.
-      published: the release.
-      labels: (unknown,), labels of the unknown points.
-      images: (unknown, height, width, channels); None: means of the labels, or, with a
-        number above 0, random images of them.
-      patient: see `Start`.
-      number: number of the start of several points, which draws where they lie.
-      free: see `Start`.
+    Where images are None they are means of the labels, or, with a number above 0,
+    random images of them. The number also draws where several points lie.
     """
     labels = np.asarray(labels)
     if images is None and not number:

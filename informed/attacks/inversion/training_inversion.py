@@ -11,28 +11,26 @@ A is deterministic and differentiable, so the target is the solution of
 by damped Gauss-Newton (`gauss_newton`) through the whole training run (`retraining`).
 What makes it work:
 
-- z in principal components of public images, scaled by their standard deviations: a
-  Gaussian prior, and a well-conditioned problem (`coordinates`). Few components first,
-  all pixels last; the map bends too much for a start in all of them.
+- z in principal components of public images, scaled by their standard deviations
+  (`coordinates`). Few components first, all pixels last; the map bends too much for a
+  start in all of them.
 - Pixels that are black in all of D_-, and whose weights the release left where training
   without the target leaves them, are black in the target; if not, they are certainly
   lit. (With Adam theta jumps between.)
-- The start is the mean image of a class. The derivatives there are shared by all
-  releases: they rank the candidate labels, and are the first step's Jacobian. Where it
-  leads nowhere, as for outliers, the next starts are read out of theta by a kernel
-  regression on a few hundred public images that were trained on.
+- The start is the mean image of a class. The derivatives there rank the candidate
+  labels, and are the first step's Jacobian. Where it leads nowhere, as for outliers,
+  the next starts are read out of theta by a kernel regression (`starting_images`).
 
-Where theta_0 isn't told but the family of seeds it was drawn from is, the seed of each
-release is searched first (`informed.attacks.seeds`); the rest is as if it were told.
-
-The certificate: at a true target the residual is the rounding noise of A, which the
-adversary measures by training again with z changed in its last digits. So they know
-*without the target* whether the reconstruction is exact.
+Where training has kinks, clouds of runs take the place of derivatives (`clouds`). At a
+true target the residual is the rounding noise of A, which the adversary measures by
+training again: so they know *without the target* whether the reconstruction is exact
+(`certificate`).
 
 Where the released numbers are rounded (`Release.deviations`) or A draws randomness that
 isn't told, residuals are weighted by the covariance of that noise, the latter estimated
 by training repeatedly, and the Gaussian prior enters: the maximum a posteriori. The
-spread of the posterior is reported as `expected_mse`.
+spread of the posterior is reported as `expected_mse`. Where theta_0 isn't told but the
+family of seeds it was drawn from is, the seed of each release is searched first.
 
 Source: ours. The key draws the randomness of A that isn't told, and further starts;
 all else is deterministic.
@@ -194,10 +192,7 @@ def certificates(
 ) -> Iterator[Certificate]:
     """Solve from one start after the other, the most promising first, and certify.
 
-    Args:
-      background: what releases share.
-      published: the release.
-      labels: the labels worth trying.
+    The labels are those worth trying.
     """
     random = background.runs.random
     bent = not random and background.bent
@@ -249,9 +244,5 @@ def _one_thread() -> contextlib.AbstractContextManager[Any]:
         return contextlib.nullcontext()
     libraries = threadpoolctl.ThreadpoolController()
     paths = [library["filepath"] for library in libraries.info()]
-    numpy_paths = [
-        path
-        for path in paths
-        if any(part.startswith("numpy") for part in Path(path).parts)
-    ]
-    return libraries.select(filepath=numpy_paths).limit(limits=1)
+    ours = [p for p in paths if any(x.startswith("numpy") for x in Path(p).parts)]
+    return libraries.select(filepath=ours).limit(limits=1)

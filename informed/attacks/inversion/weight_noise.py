@@ -12,7 +12,7 @@ import scipy.linalg
 from jaxtyping import Float
 from sklearn import covariance
 
-Differences = Float[np.ndarray, "*several params"]
+Differences = Float[np.ndarray, "..."]
 # Least variance across the strong directions, relative to the mean variance, so that
 # few samples never make a direction look free of noise.
 _LEAST_REST = 1e-3

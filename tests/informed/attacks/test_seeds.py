@@ -188,7 +188,7 @@ def world(parts, *, secrets, targets=None, start=0, stop=100_000, **fields):
     told = factory.knowledge(public=parts.shadow)
     family = dataclasses.replace(told.seeds, start=start, stop=stop)
     told = dataclasses.replace(told, seeds=family)
-    runs = still.adversary_runs(told, family, np.array(secrets), jax.random.key(1))
+    runs = still.seeded_runs(told, family, np.array(secrets), jax.random.key(1))
     targets = parts.test if targets is None else targets
     targets = targets.take(np.arange(len(secrets)))
     numbers = np.arange(len(secrets))
