@@ -31,7 +31,7 @@ from benchmarks.developers import developer
 from benchmarks.inversion_table import matched
 from informed.attacks.inversion import pixel_levels
 from informed.attacks.inversion.background import Background
-from informed.attacks.inversion.certificate import measured_noise
+from informed.attacks.inversion.certificate import measured_rounding, noise_of
 from informed.attacks.inversion.problem import Published, Start
 from shadow import devices
 from shadow.views import EVERYTHING
@@ -149,7 +149,8 @@ def expected_wrong(
     """Expect so many pixels of unknown points off their level; at public points."""
     images = public.images.astype(np.float64)
     start = Start(labels=public.labels, images=images, patient=False)
-    noise = measured_noise(background.pose(published, start), images)
+    rounding = measured_rounding(background.pose(published, start), images)
+    noise = noise_of(published, rounding)
     basis = background.known.coordinates.basis
     slopes = noise.whiten(background.runs.slopes(images, public.labels, basis).T)
     # Residuals have unit noise, unknowns a standard normal prior.

@@ -19,6 +19,7 @@ from informed.attacks.inversion.known_images import KnownImages
 from informed.attacks.inversion.label_shadows import LabelShadows
 from informed.attacks.inversion.problem import Problem, Published, Start
 from informed.attacks.inversion.retraining import Retraining
+from shadow.models import ShadowModels
 from shadow.threat import Knowledge
 from shadow.training import GradientDescent
 
@@ -65,6 +66,8 @@ class Background:
       known: D_- and public images.
       num_classes: number of labels to choose from.
       start_key: draws further starts.
+      at_means: theta and its Jacobian at the mean images of those labels that were
+        asked for.
     """
 
     def __init__(
@@ -102,7 +105,7 @@ class Background:
             never_lit=np.asarray(dark & (self._first_weights is not None)),
             use_levels=config.levels,
         )
-        self._at_means: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        self.at_means: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self._shadows: dict[int, LabelShadows] = {}
 
     def at(self, release: int) -> "Background":
@@ -118,26 +121,19 @@ class Background:
             shown = self.known.of_class(label)[-self.config.neighbours :]
             labels = np.full(len(shown), label, np.int32)
             thetas = self.runs.thetas(shown[:, None], labels[:, None])
-            self._shadows[label] = LabelShadows.of(thetas, shown, labels)
+            weights = thetas.astype(np.float32)
+            models = ShadowModels(weights=weights, images=shown, labels=labels)
+            self._shadows[label] = LabelShadows(models)
         return self._shadows[label]
 
     def at_mean(self, label: int) -> tuple[np.ndarray, np.ndarray]:
         """Return theta, and its Jacobian in a few components, at a class's mean."""
-        if label not in self._at_means:
+        if label not in self.at_means:
             image, labels = self.known.mean(label)[None], np.array([label])
             value = self.runs.thetas(image[None], labels[None])[0]
             slopes = self.runs.slopes(image, labels, self._leading)
-            self._at_means[label] = value, gauss_newton.without_overflow(slopes)
-        return self._at_means[label]
-
-    def jacobian_at(
-        self, label: int, image: np.ndarray
-    ) -> Float[np.ndarray, "params components"] | None:
-        """Return the Jacobian at an image, if it is a mean that was asked for."""
-        if label not in self._at_means:
-            return None
-        at_mean = np.array_equal(image, self.known.mean(label))
-        return self._at_means[label][1] if at_mean else None
+            self.at_means[label] = value, gauss_newton.without_overflow(slopes)
+        return self.at_means[label]
 
     @property
     def _leading(self) -> Float[np.ndarray, "components pixels"]:

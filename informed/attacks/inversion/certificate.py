@@ -75,13 +75,14 @@ def certify(problem: Problem, candidate: Candidate) -> Certificate:
         on_levels = bool(np.abs(images - near).max() < _ON_LEVEL)
         images = near if on_levels else images
     # First condition: the noise, measured again here, explains the residual.
-    noise_here = measured_noise(problem, images)
+    rounding = measured_rounding(problem, images)
+    noise_here = noise_of(published, rounding)
     residual = problem.runs.thetas(images[None], labels[None])[0] - published.theta
     cost, squared = np.sum(noise_here.whiten(residual) ** 2), float(residual @ residual)
     explained = bool(cost <= NOISE_FACTOR * params and squared <= candidate.limit)
     all_answer = True
     if explained:
-        slopes, all_answer = _answering(problem, images, noise, slopes)
+        slopes, all_answer = _answering(problem, images, rounding, noise, slopes)
     # Second condition: the curvature leaves no room for a larger error. Slopes are
     # brought to the noise here; a residual that isn't explained is noise.
     grown = np.mean(noise_here.deviations**2) / np.mean(noise.deviations**2)
@@ -116,11 +117,10 @@ def certify(problem: Problem, candidate: Candidate) -> Certificate:
     )
 
 
-def measured_noise(problem: Problem, images: np.ndarray) -> Independent:
-    """Measure the rounding of A around images, and join it with that of publishing."""
-    published = problem.published
+def noise_of(published: Published, rounding: float) -> Independent:
+    """Join the squared rounding of A with that of publishing."""
     params = len(published.theta)
-    floor = np.sqrt(_rounding(problem, images) / params)
+    floor = np.sqrt(rounding / params)
     # Trainings that round their weights may leave nothing to measure.
     size = np.sqrt(np.mean(published.theta**2)) or np.finfo(float).tiny
     deviations = np.full(params, max(floor, np.finfo(float).eps * size))
@@ -129,7 +129,7 @@ def measured_noise(problem: Problem, images: np.ndarray) -> Independent:
     return Independent(deviations)
 
 
-def _rounding(problem: Problem, images: np.ndarray) -> float:
+def measured_rounding(problem: Problem, images: np.ndarray) -> float:
     """Train with the images' last digits changed: A's squared rounding."""
     rng = np.random.default_rng(0)
     near = np.tile(images, (_ROUNDING_RUNS + 1, *[1] * images.ndim))
@@ -158,6 +158,7 @@ def rounding_limit(
 def _answering(
     problem: Problem,
     images: np.ndarray,
+    rounding: float,
     noise: Independent,
     slopes: gauss_newton.Slopes,
 ) -> tuple[gauss_newton.Slopes, bool]:
@@ -173,9 +174,8 @@ def _answering(
     space, error = problem.space, problem.config.exact_mse
     slopes = space.moving(slopes)
     # Twice what the rounding of both runs leaves in their difference.
-    level = np.sqrt(_rounding(problem, images) / len(noise.deviations))
-    rounding = np.sum(noise.whiten(np.full_like(noise.deviations, level)) ** 2)
-    silence = 2 * NOISE_FACTOR * rounding
+    level = np.full_like(noise.deviations, np.sqrt(rounding / len(noise.deviations)))
+    silence = 2 * NOISE_FACTOR * np.sum(noise.whiten(level) ** 2)
     for _ in range(_MOST_TRIES):
         directions, along = slopes.weakest(_TRIED_AT_ONCE)
         moves = space.moves(directions)

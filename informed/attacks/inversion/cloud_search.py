@@ -13,7 +13,8 @@ from informed.attacks.inversion import clouds, pixel_levels
 from informed.attacks.inversion.background import Background
 from informed.attacks.inversion.certificate import (
     certify,
-    measured_noise,
+    measured_rounding,
+    noise_of,
     rounding_limit,
 )
 from informed.attacks.inversion.cloud_regression import Local
@@ -77,7 +78,9 @@ class CloudSearch:
     @classmethod
     def of(cls, problem: Problem, start: Start) -> "CloudSearch":
         """Train at the start, and nothing more yet."""
-        noise, u = measured_noise(problem, start.images), problem.space.of(start.images)
+        rounding = measured_rounding(problem, start.images)
+        noise = noise_of(problem.published, rounding)
+        u = problem.space.of(start.images)
         begun = CloudState.start(u, problem.thetas(u[None])[0])
         return cls(
             problem=problem,

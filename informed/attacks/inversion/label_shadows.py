@@ -4,7 +4,7 @@ import dataclasses
 import functools
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from reconn import features
 from reconn.features import Standardiser
@@ -22,24 +22,9 @@ _CLIP = 10.0
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LabelShadows:
-    """A few shadow models of one label, and the starts that they suggest.
-
-    Attributes:
-      models: weights, and the images that they were trained with.
-    """
+    """A few shadow models of one label, and the starts that they suggest."""
 
     models: ShadowModels
-
-    @classmethod
-    def of(
-        cls,
-        thetas: Float[np.ndarray, "models params"],
-        images: Float[np.ndarray, "models height width channels"],
-        labels: Int[np.ndarray, " models"],
-    ) -> "LabelShadows":
-        """Keep weights in float32, as they are released."""
-        weights = thetas.astype(np.float32)
-        return cls(ShadowModels(weights=weights, images=images, labels=labels))
 
     @functools.cached_property
     def _fitted(self) -> tuple[Standardiser, Regression]:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from informed.attacks.inversion import gauss_newton, pixel_levels, weight_noise
-from informed.attacks.inversion.certificate import measured_noise
+from informed.attacks.inversion.certificate import measured_rounding, noise_of
 from informed.attacks.inversion.derivatives import Differentiated
 from informed.attacks.inversion.gauss_newton import Iterate, Linearised, Slopes
 from informed.attacks.inversion.problem import (
@@ -143,7 +143,8 @@ def solve(problem: Problem, start: Start) -> Candidate:
     if problem.runs.random:
         return _most_probable(problem, start)
     config, published, labels = problem.config, problem.published, problem.space.labels
-    noise, u = measured_noise(problem, start.images), problem.space.of(start.images)
+    noise = noise_of(published, measured_rounding(problem, start.images))
+    u = problem.space.of(start.images)
     rounded, several = published.deviations is not None, len(labels) > 1
     enough = 0.0 if rounded else _FLOOR_FACTOR * len(published.theta)
     slow = start.patient or several

@@ -157,7 +157,10 @@ def _start(
         few += _APART * _rng(background, number).standard_normal(few.shape)
         images = background.known.coordinates.images(u)
     elif not (free or lit.any()):
-        jacobian = background.jacobian_at(int(labels[0]), images[0])
+        label = int(labels[0])
+        if label in background.at_means:
+            at_mean = np.array_equal(images[0], background.known.mean(label))
+            jacobian = background.at_means[label][1] if at_mean else None
     flat = images.reshape(len(labels), -1).astype(np.float64)
     begin = np.where(lit[None], np.maximum(flat, _LIT), flat)
     return Start(

@@ -39,7 +39,7 @@ all else is deterministic.
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -113,21 +113,9 @@ class Inversion:
         knowledge.require(release, "fixed", "algorithm")
         rows = range(first, len(release))
         rows = bars.bar(rows, desc="inversion", unit=" targets", show=self.progress)
-        for i, background in self._backgrounds(release, knowledge, key, rows):
-            published, margins = Published.of(release, i, knowledge.known), None
-            trained_before = background.runs.runs
-            with _one_thread():
-                if knowledge.labels is None:
-                    labels, margin = likely_labels(background, published.theta)
-                    margins = np.array([margin])
-                else:
-                    labels = knowledge.labels[i : i + 1]
-                best = _best(certificates(background, published, labels[:, None]))
-            yield dataclasses.replace(
-                _reconstruction(best),
-                label_margins=margins,
-                trainings=np.array([background.runs.runs - trained_before]),
-            )
+        labels = knowledge.labels
+        labels = None if labels is None else labels[:, None]
+        yield from self._reconstructions(release, knowledge, labels, key, rows)
 
     def several(
         self,
@@ -158,20 +146,19 @@ class Inversion:
                 f" {len(labels)}."
             )
         rows = range(len(release))
-        for i, background in self._backgrounds(release, knowledge, key, rows):
-            with _one_thread():
-                published = Published.of(release, i)
-                best = _best(certificates(background, published, labels[i : i + 1]))
-            yield _reconstruction(best)
+        yield from self._reconstructions(release, knowledge, labels, key, rows)
 
-    def _backgrounds(
-        self, release: Release, knowledge: Knowledge, key: Array, rows: Any
-    ) -> Iterator[tuple[int, Background]]:
-        """Yield releases, and what those of one theta_0 share.
-
-        Where the seed of theta_0 isn't told it is searched; releases whose seed is
-        recovered are inverted as if it were told.
-        """
+    def _reconstructions(
+        self,
+        release: Release,
+        knowledge: Knowledge,
+        labels: Int[np.ndarray, "releases unknown"] | None,
+        key: Array,
+        rows: Iterable[int],
+    ) -> Iterator[Reconstruction]:
+        """Reconstruct release after release; labels of None are ranked."""
+        # Where the seed of theta_0 isn't told it is searched; releases whose seed is
+        # recovered are inverted as if it were told.
         known = seeds.with_seeds(
             release, knowledge, key=jax.random.fold_in(key, 1), progress=self.progress
         )
@@ -181,8 +168,27 @@ class Inversion:
             recovered = known[i] is not knowledge
             if recovered not in last or last[recovered].knowledge is not known[i]:
                 last[recovered] = Background(self.config, known[i], key)
-            last[recovered] = last[recovered].at(i)
-            yield i, last[recovered]
+            background = last[recovered] = last[recovered].at(i)
+            published, margins = Published.of(release, i, knowledge.known), None
+            trained_before = background.runs.runs
+            with _one_thread():
+                if labels is None:
+                    likely, margin = likely_labels(background, published.theta)
+                    tried, margins = likely[:, None], np.array([margin])
+                else:
+                    tried = labels[i : i + 1]
+                best = _best(certificates(background, published, tried))
+            points, trained = len(best.labels), background.runs.runs - trained_before
+            yield Reconstruction(
+                images=best.images,
+                labels=best.labels,
+                residuals=np.full(points, best.residual),
+                certified=np.full(points, best.certified),
+                exact_if_levels=np.full(points, best.if_levels),
+                expected_mse=np.full(points, best.expected_mse),
+                label_margins=margins,
+                trainings=np.array([trained]) if points == 1 else None,
+            )
 
 
 def certificates(
@@ -217,19 +223,6 @@ def _best(certificates: Iterator[Certificate]) -> Certificate:
         tried.append(certificate)
     # Where training diverges the residual is NaN.
     return min(tried, key=lambda c: c.residual if c.residual >= 0 else np.inf)
-
-
-def _reconstruction(best: Certificate) -> Reconstruction:
-    """Return one row per unknown point."""
-    rows = len(best.labels)
-    return Reconstruction(
-        images=best.images,
-        labels=best.labels,
-        residuals=np.full(rows, best.residual),
-        certified=np.full(rows, best.certified),
-        exact_if_levels=np.full(rows, best.if_levels),
-        expected_mse=np.full(rows, best.expected_mse),
-    )
 
 
 def _one_thread() -> contextlib.AbstractContextManager[Any]:
