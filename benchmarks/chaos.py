@@ -35,8 +35,7 @@ import informed
 import shadow
 from benchmarks import resumed
 from benchmarks.developers import developer
-from informed.attacks.inversion import CloudConfig
-from informed.attacks.inversion.solver import Solver
+from informed.attacks.inversion.background import Background
 from informed.audit import instability
 from shadow import devices
 
@@ -48,9 +47,7 @@ PAIRS = 24
 SMALL = 1e-4  # a pixel, of the differences
 PREDICTORS = ("growth", "exponent", "exponent_of_theta", "bend")
 # Shorter than the default: a run that is not inverted by then seldom is.
-CONFIG = informed.InversionConfig(
-    starts=2, neighbours=150, clouds=CloudConfig(points=96, rounds=30)
-)
+CONFIG = informed.InversionConfig(starts=2, neighbours=150, clouds=30)
 
 
 def main() -> None:
@@ -122,7 +119,7 @@ def _measured(
     )
     weights = factory.train(split.test)
     told = factory.knowledge(public=split.shadow)
-    solver = Solver(CONFIG, told, jax.random.key(2))
+    background = Background(CONFIG, told, jax.random.key(2))
     for i in left:
         label = split.test.labels[i : i + 1]
         public = split.shadow.take(np.flatnonzero(split.shadow.labels == label[0]))
@@ -139,7 +136,7 @@ def _measured(
             "growth": stable.growth,
             "exponent": stable.exponent,
             "exponent_of_theta": _exponent_of_theta(factory, first, public),
-            "bend": solver.ranking.bending,
+            "bend": background.bending.curvature,
             "mse": error,
             "exact": error <= CONFIG.exact_mse,
             "certified": bool(np.asarray(found.certified)[0]),

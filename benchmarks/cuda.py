@@ -38,7 +38,7 @@ import reconn
 from benchmarks import hlo
 from dp.gradient import PrivacyConfig
 from informed.attacks.inversion import response
-from informed.attacks.inversion import span as inversion_span
+from informed.attacks.inversion.span_derivatives import Span, SpanPrograms
 from informed.attacks.seeds import seed_search as seeds
 from informed.attacks.stationary.gradients import PenalisedGradients
 from informed.experiment.training_settings import TrainingConfig
@@ -48,6 +48,7 @@ from reconn.steps import Steps
 from shadow import Examples, devices, parallel, victims, width
 from shadow.cards import CARDS, JAX_TAKES
 from shadow.training import GradientDescent
+from shadow.training import span as gram
 from shadow.training.seeds import SeedFamily
 from shadow.training.span import split_first
 from uninformed import bilevel, homogeneous, kkt
@@ -226,23 +227,20 @@ def inversion_in_span(on: Mesh) -> dict[str, Any]:
     algorithm, fixed = _mnist(1000)
     start = algorithm.initialise(jax.random.key(0))
     with mock.patch.object(parallel, "mesh", return_value=on):
-        made = inversion_span.Span(
-            algorithm,
-            jnp.asarray(start),
-            (jnp.asarray(fixed.images), jnp.asarray(fixed.labels)),
-            rank=100,
-        )
+        data = jnp.asarray(fixed.images), jnp.asarray(fixed.labels)
+        programs = SpanPrograms(algorithm, data, rank=100)
+        span = Span(programs, jnp.asarray(start))
     first = algorithm.victim.first
     assert first is not None
     w, _ = split_first(first, algorithm.victim.unflatten(start))
     flat = fixed.images.reshape(len(fixed), -1)
-    products = jax.eval_shape(inversion_span.gram.products, w, flat, flat[:1])
+    products = jax.eval_shape(gram.products, w, flat, flat[:1])
     many = jax.tree.map(
         lambda each: jax.ShapeDtypeStruct((64, *each.shape), each.dtype), products
     )
     labels = fixed.labels[:1]
     return described(
-        compiled(lower(on, made._columns, made._data, products, labels, many))
+        compiled(lower(on, programs.columns, span.data, products, labels, many))
     )
 
 

@@ -27,7 +27,7 @@ import shadow
 from benchmarks import resumed
 from benchmarks.developers import developer
 from benchmarks.inversion_table import matched
-from informed.attacks.inversion.config import ENGINES
+from informed.attacks.inversion.inversion_config import ENGINES
 from shadow import devices
 
 

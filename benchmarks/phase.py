@@ -29,9 +29,10 @@ import shadow
 from benchmarks import resumed
 from benchmarks.developers import developer
 from benchmarks.inversion_table import matched
-from informed.attacks.inversion import levels
-from informed.attacks.inversion.candidate import Published
-from informed.attacks.inversion.solver import Solver
+from informed.attacks.inversion import pixel_levels
+from informed.attacks.inversion.background import Background
+from informed.attacks.inversion.certificate import measured_rounding, noise_of
+from informed.attacks.inversion.problem import Published, Start
 from shadow import devices
 from shadow.views import EVERYTHING
 
@@ -114,9 +115,9 @@ def cell(seed: int, width: int, unknown: int, form: str, run: bool) -> dict[str,
     if form != "float32":
         view = shadow.Layers.of(layout, precision=form)
     release = shadow.publish(factory.train(points.take(slice(-1, None))), view)
-    solver = Solver(CONFIG, told, jax.random.key(1))
+    background = Background(CONFIG, told, jax.random.key(1))
     wrong = expected_wrong(
-        solver, Published.of(release, 0), split.shadow.take(slice(0, unknown))
+        background, Published.of(release, 0), split.shadow.take(slice(0, unknown))
     )
     line: dict[str, Any] = {
         "width": width,
@@ -142,12 +143,16 @@ def cell(seed: int, width: int, unknown: int, form: str, run: bool) -> dict[str,
     return line
 
 
-def expected_wrong(solver: Solver, seen: Published, public: shadow.Examples) -> float:
-    """Pixels of unknown points expected to be off their level; at public points."""
+def expected_wrong(
+    background: Background, published: Published, public: shadow.Examples
+) -> float:
+    """Expect so many pixels of unknown points off their level; at public points."""
     images = public.images.astype(np.float64)
-    noise = solver.certificate.noise(seen, images, public.labels)
-    basis = solver.coordinates.basis
-    slopes = noise.whiten(solver.runs.slopes(images, public.labels, basis).T)
+    start = Start(labels=public.labels, images=images, patient=False)
+    rounding = measured_rounding(background.pose(published, start), images)
+    noise = noise_of(published, rounding)
+    basis = background.known.coordinates.basis
+    slopes = noise.whiten(background.runs.slopes(images, public.labels, basis).T)
     # Residuals have unit noise, unknowns a standard normal prior.
     covariance = np.linalg.inv(slopes @ slopes.T + np.eye(len(slopes)))
     blocks = np.split(np.arange(len(slopes)), len(public))
@@ -155,7 +160,7 @@ def expected_wrong(solver: Solver, seen: Published, public: shadow.Examples) -> 
         np.einsum("ip,ij,jp->p", basis, covariance[np.ix_(rows, rows)], basis)
         for rows in blocks
     ]
-    mse = levels.expected_mse(np.stack(variances), LEVELS)
+    mse = pixel_levels.expected_mse(np.stack(variances), LEVELS)
     return mse * LEVELS**2 * len(public) * basis.shape[1]
 
 

@@ -20,7 +20,7 @@ from informed.attacks.attack_row import (
     NotApplicableError,
     OneByOne,
 )
-from informed.attacks.inversion.retraining import Retraining
+from informed.attacks.inversion.retraining import Programs, Retraining
 from shadow.data import Examples
 from shadow.parallel import OtherSizeError
 from shadow.threat import Knowledge, Reconstruction, Release
@@ -79,7 +79,7 @@ class GalleryAttack(OneByOne):
             tried = min(most, self.trainings // len(release))
         if tried < most:
             self.note = f"time for {max(tried, 0)} of {most} records for each target"
-        training = Retraining(knowledge, width=_WIDTH, draws=1, key=key)
+        training = Retraining(Programs(knowledge, width=_WIDTH, draws=1, key=key))
         for i in range(len(release)):
             rows = self._likeliest(i, tried) if tried >= _FEWEST else np.arange(0)
             if not len(rows):

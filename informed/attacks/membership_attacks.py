@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from informed.attacks.attack_row import Material
-from informed.attacks.inversion.retraining import Retraining
+from informed.attacks.inversion.retraining import Programs, Retraining
 from shadow.data import Examples
 from shadow.threat import Attack, Knowledge, Release
 
@@ -50,11 +50,12 @@ class RetrainingMembership:
         """
         knowledge.require(release)
         _require_pairs(release, candidates)
-        runs = Retraining(knowledge, width=_WIDTH, draws=self.draws, key=key)
+        programs = Programs(knowledge, width=_WIDTH, draws=self.draws, key=key)
+        runs, starts = Retraining(programs), programs.initialisations
 
         def thetas(records: Examples) -> np.ndarray:
             images, labels = records.images[:, None], records.labels[:, None]
-            if runs.starts is None or len(runs.starts) == 1:
+            if starts is None or len(starts) == 1:
                 return runs.thetas(images, labels)
             # Each release has its own theta_0, and is trained from there.
             rows = [slice(i, i + 1) for i in range(len(images))]

@@ -9,7 +9,7 @@ import pytest
 
 import shadow
 from informed.adversary_runs import adversary_draws, adversary_runs
-from informed.attacks.inversion.retraining import Retraining
+from informed.attacks.inversion.retraining import Programs, Retraining
 from informed.attacks.seeds import retrained, still
 from informed.attacks.stationary import StationaryAttack, StationaryConfig
 from shadow.threat import Knowledge, publish
@@ -65,7 +65,7 @@ def by_stationary(told, key):
 
 
 def by_inversion(told, key):
-    runs = Retraining(told, width=4, draws=3, key=key)
+    runs = Retraining(Programs(told, width=4, draws=3, key=key))
     return runs.thetas(told.public.images[:2, None], told.public.labels[:2, None])
 
 

@@ -1,23 +1,23 @@
 """Inverting the training itself: exact reconstruction without a shadow model.
 
-attack         the attack; what makes it work, and its certificate
-config         how hard to try, and the thresholds of the search
-ranking        labels worth trying, and how far A bends
-starts         where to begin, from public images and theta
-solver         one release from one start: stages, weighting, certificate
-least_squares  the problem that one stage solves
-candidate      a release as the solver reads it, and an answer with its certificate
-gauss_newton   least squares with a very expensive Jacobian
-clouds         least squares by runs alone, for kinks; regression, cloud_search
-retraining     A as the adversary runs it; derivatives, span, response, repeats give
-               its Jacobian
-coordinates    scaled principal components of images
-levels         the few values that pixels of digital images take
-noise          the part of theta that no reconstruction can explain
+training_inversion  the attack; what makes it work, and its certificate
+inversion_config    how hard to try
+problem             a release, A and coordinates; a start, a candidate, a certificate
+background          what releases share: known images, and trainings on some of them
+starting_images     labels worth trying, and where to begin; label_shadows
+solving             from a start to a candidate by derivatives, stage after stage
+gauss_newton        least squares with a very expensive Jacobian
+cloud_search        from a start to a candidate by runs alone, for kinks
+clouds              least squares by clouds of runs; cloud_regression
+certificate         whether a candidate explains theta, and is certainly exact
+retraining          A as the adversary runs it; its Jacobian by derivatives,
+                    span_derivatives, response, finite_differences
+coordinates         scaled principal components of images
+pixel_levels        the few values that pixels of digital images take
+weight_noise        the part of theta that no reconstruction can explain
 """
 
-from informed.attacks.inversion.attack import Inversion
-from informed.attacks.inversion.clouds import CloudConfig
-from informed.attacks.inversion.config import InversionConfig
+from informed.attacks.inversion.inversion_config import InversionConfig
+from informed.attacks.inversion.training_inversion import Inversion
 
-__all__ = ["CloudConfig", "Inversion", "InversionConfig"]
+__all__ = ["Inversion", "InversionConfig"]

@@ -1,223 +1,266 @@
-"""What is said of an answer: whether it explains theta, and is certainly exact.
+"""What is said of a candidate: whether it explains theta, and is certainly exact.
 
-An answer is certified where the noise of A explains what is left of theta, and where
-theta leaves no room for a larger error: neither by its slopes, nor where it tells
-nothing.
+At a true target the residual is the rounding noise of A, which the adversary measures
+by training again with z changed in its last digits. A candidate is certified where this
+noise explains what remains of theta, and where theta leaves no room for a larger error:
+neither by its slopes, nor where it tells nothing.
 """
 
-import dataclasses
+import copy
 
 import numpy as np
-from jaxtyping import Float
 
-from informed.attacks.inversion import coordinates, gauss_newton
-from informed.attacks.inversion import levels as grids
-from informed.attacks.inversion import noise as noises
-from informed.attacks.inversion.candidate import Candidate, Published
-from informed.attacks.inversion.config import InversionConfig, SolverConfig
-from informed.attacks.inversion.coordinates import Space
-from informed.attacks.inversion.retraining import Retraining
+from informed.attacks.inversion import coordinates, gauss_newton, pixel_levels
+from informed.attacks.inversion.problem import (
+    NOISE_FACTOR,
+    Candidate,
+    Certificate,
+    Problem,
+    Published,
+)
+from informed.attacks.inversion.weight_noise import Independent
+
+# Relative standard deviation of the changes of pixels with which A is run again to
+# measure its rounding. It is a few times the spacing of float32 numbers (1.2e-7), so
+# that every training differs, and far below an error that matters.
+_LAST_DIGITS = 1e-6
+# Trainings with changed last digits, whose median is the rounding. Together with the
+# unchanged one they fill two batches of runs.
+_ROUNDING_RUNS = 2 * gauss_newton.AT_ONCE - 1
+# Distance from a level, in pixel values, below which a pixel lies on it. Passing
+# through coordinates and back in float64 leaves less.
+_ON_LEVEL = 1e-9
+# Factor on `expected_mse` before the certificate compares it, since errors scatter
+# around what is expected and noise is seldom independent. Chosen on the 20 targets of
+# the row "trained in TF32" of docs/inversion.md; confirmed there on 20 fresh ones.
+_MARGIN = 4.0
+# Weakest directions that are tried together before a candidate is certified; with the
+# candidate itself they fill two batches of runs.
+_TRIED_AT_ONCE = 2 * gauss_newton.AT_ONCE - 1
+# Such batches, at most. A direction to which training doesn't answer is left out of
+# what theta tells, and the next ones are tried.
+_MOST_TRIES = 8
+# Least share of the change of theta that the slopes promise along a direction, from
+# which on training answers to it. A direction of real slopes has about 1, one without
+# has 0 and the noise.
+_LEAST_SHARE = 0.5
+# Probability that free pixels come so near to levels by chance, below which images are
+# said to be exact if the target's pixels are levels.
+_CHANCE = 1e-9
+# Rounding at a start, relative to its distance to theta, beyond which training counts
+# as chaotic and rounding explains nothing by itself.
+_LARGE_ROUNDING = 0.03
+# Share of that distance that a residual of chaotic training may have at most. At the
+# truth, with the same last digits, it has none.
+_SMALL_DISTANCE = 1e-3
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Certificate:
-    """How answers are judged.
+def certify(problem: Problem, candidate: Candidate) -> Certificate:
+    """Say what speaks for a candidate, and certify it.
 
-    Attributes:
-      config: how hard the attack tries, with the error that counts as exact.
-      settings: thresholds.
-      runs: the adversary's copy of A.
-      images: (images, height, width, channels), those that the adversary has.
-      levels: number of levels above zero on which their pixels lie; None: they don't,
-        or levels are not used.
+    First, the noise around it explains what remains of theta. Second, neither the
+    curvature nor a direction that theta doesn't tell leaves room for a larger error.
+    Third, what is known of the target is there.
     """
+    if problem.runs.random:
+        return _without_certificate(problem, candidate)
+    published, space, config = problem.published, problem.space, problem.config
+    # What follows measures some slopes again.
+    slopes, noise = copy.deepcopy(candidate.slopes), candidate.noise
+    assert noise is not None
+    params, labels = len(published.theta), problem.space.labels
+    images, on_levels = space.images(candidate.u), False
+    if problem.known.levels is not None:
+        near = pixel_levels.nearest(images, problem.known.levels)
+        on_levels = bool(np.abs(images - near).max() < _ON_LEVEL)
+        images = near if on_levels else images
+    # First condition: the noise, measured again here, explains the residual.
+    rounding = measured_rounding(problem, images)
+    noise_here = noise_of(published, rounding)
+    residual = problem.runs.thetas(images[None], labels[None])[0] - published.theta
+    cost, squared = np.sum(noise_here.whiten(residual) ** 2), float(residual @ residual)
+    explained = bool(cost <= NOISE_FACTOR * params and squared <= candidate.limit)
+    all_answer = True
+    if explained:
+        slopes, all_answer = _answering(problem, images, rounding, noise, slopes)
+    # Second condition: the curvature leaves no room for a larger error. Slopes are
+    # brought to the noise here; a residual that isn't explained is noise.
+    grown = np.mean(noise_here.deviations**2) / np.mean(noise.deviations**2)
+    unexplained = 1.0 if explained else max(cost / params, 1.0)
+    slopes.gram /= max(grown, 1.0) * unexplained
+    variances = space.variances(slopes)
+    if explained:
+        # A certificate may not rest on the prior where theta tells nothing.
+        variances = variances + space.unseen(slopes, problem.known.images)
+    else:
+        images, variances = _given_known(problem, slopes, images, variances)
+    expected = float(variances.mean())
+    rests_on_levels = on_levels and _MARGIN * expected > config.exact_mse
+    if on_levels:
+        assert problem.known.levels is not None
+        expected = pixel_levels.expected_mse(_MARGIN * variances, problem.known.levels)
+    small = _MARGIN * expected <= config.exact_mse
+    certified = bool(explained and all_answer and small)
+    if published.known is not None:
+        # Third condition: what is known of the target is there.
+        apart = (published.known.values - images)[:, published.known.mask]
+        certified = certified and float(np.mean(apart**2)) <= config.exact_mse
+        images = published.known.put(images)
+    return Certificate(
+        images=images.astype(np.float32),
+        labels=labels,
+        residual=squared,
+        explained=explained,
+        certified=certified,
+        expected_mse=expected,
+        if_levels=bool(rests_on_levels and certified),
+    )
 
-    config: InversionConfig
-    settings: SolverConfig
-    runs: Retraining
-    images: Float[np.ndarray, "images height width channels"]
-    levels: int | None
 
-    def noise(
-        self, published: Published, images: np.ndarray, labels: np.ndarray
-    ) -> noises.Independent:
-        """The rounding of A around images, joined with the noise of publishing."""
-        params = len(published.theta)
-        floor = np.sqrt(self.rounding(images, labels) / params)
-        # Trainings that round their weights may leave nothing to measure.
-        size = np.sqrt(np.mean(published.theta**2)) or np.finfo(float).tiny
-        deviations = np.full(params, max(floor, np.finfo(float).eps * size))
-        if published.deviations is not None:
-            deviations = np.hypot(deviations, published.deviations)
-        return noises.Independent(deviations)
+def noise_of(published: Published, rounding: float) -> Independent:
+    """Join the squared rounding of A with that of publishing."""
+    params = len(published.theta)
+    floor = np.sqrt(rounding / params)
+    # Trainings that round their weights may leave nothing to measure.
+    size = np.sqrt(np.mean(published.theta**2)) or np.finfo(float).tiny
+    deviations = np.full(params, max(floor, np.finfo(float).eps * size))
+    if published.deviations is not None:
+        deviations = np.hypot(deviations, published.deviations)
+    return Independent(deviations)
 
-    def rounding(self, images: np.ndarray, labels: np.ndarray) -> float:
-        """Squared rounding noise of A: trained with the images' last digits changed."""
-        rng, settings = np.random.default_rng(0), self.settings
-        near = np.tile(images, (settings.rounding_runs + 1, *[1] * images.ndim))
-        near[1:] *= 1 + settings.last_digits * rng.standard_normal(near[1:].shape)
-        values = self.runs.thetas(near, np.tile(labels, (len(near), 1)))
-        # The median, because some of the runs jump where the images lie at a kink.
-        return float(np.median(np.sum((values[1:] - values[0]) ** 2, axis=1)))
 
-    def rounding_limit(
-        self, published: Published, noise: noises.Independent, value: np.ndarray
-    ) -> float:
-        """The squared residual above which rounding is no explanation.
+def measured_rounding(problem: Problem, images: np.ndarray) -> float:
+    """Train with the images' last digits changed: A's squared rounding."""
+    rng = np.random.default_rng(0)
+    near = np.tile(images, (_ROUNDING_RUNS + 1, *[1] * images.ndim))
+    near[1:] *= 1 + _LAST_DIGITS * rng.standard_normal(near[1:].shape)
+    thetas = problem.runs.thetas(near, np.tile(problem.space.labels, (len(near), 1)))
+    # The median, because some of the runs jump where the images lie at a kink.
+    return float(np.median(np.sum((thetas[1:] - thetas[0]) ** 2, axis=1)))
 
-        In chaos the rounding at a start may be as large as its distance to theta, and
-        would explain any image; the truth, with the same last digits, has no rounding.
 
-        Args:
-          published: the release.
-          noise: the noise around the start.
-          value: (params,), what A gives at the start.
-        """
-        settings = self.settings
-        distance = np.sum((value - published.theta) ** 2)
-        rounding = self.config.noise_factor * np.sum(noise.deviations**2)
-        chaotic = not rounding <= settings.large_rounding**2 * distance
-        if published.deviations is not None or not chaotic:
-            return np.inf
-        return float(settings.small_distance**2 * distance)
+def rounding_limit(
+    published: Published, noise: Independent, value: np.ndarray
+) -> float:
+    """Return the squared residual above which rounding is no explanation.
 
-    def candidate(
-        self,
-        published: Published,
-        space: Space,
-        u: np.ndarray,
-        noise: noises.Independent,
-        slopes: gauss_newton.Slopes,
-        limit: float = np.inf,
-    ) -> Candidate:
-        """The images at u, with their certificate.
+    In chaos the rounding at a start may be as large as the distance of its `value` to
+    theta, and would explain any image; the truth, with the same last digits, has none.
+    """
+    distance = np.sum((value - published.theta) ** 2)
+    rounding = NOISE_FACTOR * np.sum(noise.deviations**2)
+    chaotic = not rounding <= _LARGE_ROUNDING**2 * distance
+    if published.deviations is not None or not chaotic:
+        return np.inf
+    return float(_SMALL_DISTANCE**2 * distance)
 
-        Args:
-          published: the release.
-          space: coordinates of the unknown points.
-          u: coordinates of the answer.
-          noise: the noise around the start, in whose units the slopes are.
-          slopes: derivatives around the answer.
-          limit: squared residual above which rounding is no explanation.
-        """
-        config, params, margin = self.config, len(published.theta), self.settings.margin
-        images, labels = space.images(u), space.labels
-        on_levels = False
-        if self.levels is not None:
-            near = grids.nearest(images, self.levels)
-            on_levels = bool(np.abs(images - near).max() < self.settings.on_level)
-            images = near if on_levels else images
-        # First condition: the noise, measured again here, explains the residual.
-        at_end = self.noise(published, images, labels)
-        residual = self.runs.thetas(images[None], labels[None])[0] - published.theta
-        cost = np.sum(at_end.whiten(residual) ** 2)
-        squared = float(residual @ residual)
-        explained = bool(cost <= config.noise_factor * params and squared <= limit)
-        told = True
-        if explained:
-            slopes, told = self._answered(space, images, noise, slopes)
-        # Second condition: the curvature leaves no room for a larger error. Slopes are
-        # brought to the noise at the end; a residual that isn't explained is noise.
-        grown = np.mean(at_end.deviations**2) / np.mean(noise.deviations**2)
-        unexplained = 1.0 if explained else max(cost / params, 1.0)
-        slopes.gram /= max(grown, 1.0) * unexplained
-        variances = space.variances(slopes)
-        if explained:
-            # A certificate may not rest on the prior where theta tells nothing.
-            variances = variances + space.unseen(slopes, self.images)
-        else:
-            images, variances = given(published, space, slopes, images, variances)
-        expected = float(variances.mean())
-        rests_on_levels = on_levels and margin * expected > config.exact_mse
-        if on_levels:
-            assert self.levels is not None
-            expected = grids.expected_mse(margin * variances, self.levels)
-        surely = bool(explained and told and margin * expected <= config.exact_mse)
-        if published.known is not None:
-            # Third condition: what is known of the target is there.
-            apart = (published.known.values - images)[:, published.known.mask]
-            surely = surely and float(np.mean(apart**2)) <= config.exact_mse
-            images = published.known.put(images)
-        return Candidate(
-            images=images.astype(np.float32),
-            labels=labels,
-            residual=squared,
-            explained=explained,
-            certified=surely,
-            expected_mse=expected,
-            if_levels=bool(rests_on_levels and surely),
+
+def _answering(
+    problem: Problem,
+    images: np.ndarray,
+    rounding: float,
+    noise: Independent,
+    slopes: gauss_newton.Slopes,
+) -> tuple[gauss_newton.Slopes, bool]:
+    """Try the weakest directions, and keep those that training answers to.
+
+    Rounding and Broyden's update lend slopes to a direction that theta tells nothing
+    about. So images that are moved along one, by the largest error of a certificate,
+    are trained on.
+
+    Returns: the slopes, in units of the noise, and False where batch after batch had
+      silent directions.
+    """
+    space, error = problem.space, problem.config.exact_mse
+    slopes = space.moving(slopes)
+    # Twice what the rounding of both runs leaves in their difference.
+    level = np.full_like(noise.deviations, np.sqrt(rounding / len(noise.deviations)))
+    silence = 2 * NOISE_FACTOR * np.sum(noise.whiten(level) ** 2)
+    for _ in range(_MOST_TRIES):
+        directions, along = slopes.weakest(_TRIED_AT_ONCE)
+        moves = space.moves(directions)
+        scales = np.sqrt(error / np.mean(moves**2, axis=(1, 2, 3, 4)))
+        tried = images + scales[:, None, None, None, None] * moves
+        thetas = problem.runs.thetas(
+            np.concatenate([images[None], tried]),
+            np.tile(problem.space.labels, (len(tried) + 1, 1)),
         )
-
-    def _answered(
-        self,
-        space: Space,
-        images: np.ndarray,
-        noise: noises.Independent,
-        slopes: gauss_newton.Slopes,
-    ) -> tuple[gauss_newton.Slopes, bool]:
-        """Slopes on the directions that training answers to, and whether all do.
-
-        Rounding and Broyden's update lend slopes to a direction that theta tells
-        nothing about. So the weakest are tried: images that are moved along one, by the
-        largest error of a certificate, are trained on.
-
-        Args:
-          space: coordinates of the unknown points.
-          images: (unknown, height, width, channels), the answer.
-          noise: the noise in whose units the slopes are.
-          slopes: derivatives around the answer.
-        Returns: the slopes, and False where silent directions went on being found.
-        """
-        settings, error = self.settings, self.config.exact_mse
-        slopes = space.moving(slopes)
-        # Twice what the rounding of both runs leaves in their difference.
-        rounding = self.rounding(images, space.labels)
-        level = np.full_like(
-            noise.deviations, np.sqrt(rounding / len(noise.deviations))
-        )
-        silence = 2 * self.config.noise_factor * np.sum(noise.whiten(level) ** 2)
-        for _ in range(settings.most_tries):
-            directions, along = slopes.weakest(settings.tried_at_once)
-            moves = space.moves(directions)
-            scales = np.sqrt(error / np.mean(moves**2, axis=(1, 2, 3, 4)))
-            tried = images + scales[:, None, None, None, None] * moves
-            values = self.runs.thetas(
-                np.concatenate([images[None], tried]),
-                np.tile(space.labels, (len(tried) + 1, 1)),
-            )
-            change = noise.whiten(values[1:] - values[0])
-            promised = (along * scales).T
-            lengths = np.maximum(np.sum(promised**2, axis=1), np.finfo(float).tiny)
-            shares = np.sum(change * promised, axis=1) / lengths
-            loud = np.sum(change**2, axis=1) > silence
-            # Where noise hides nothing, what was measured is better than the slopes.
-            slopes.set(directions[loud], (change / scales[:, None])[loud].T)
-            silent = ~loud & ~(shares > settings.least_answer)
-            if not silent.any():
-                return slopes, True
-            slopes = slopes.without(directions[silent])
-            if not len(slopes.directions):
-                return slopes, True
-        return slopes, False
+        change = noise.whiten(thetas[1:] - thetas[0])
+        promised = (along * scales).T
+        lengths = np.maximum(np.sum(promised**2, axis=1), np.finfo(float).tiny)
+        shares = np.sum(change * promised, axis=1) / lengths
+        loud = np.sum(change**2, axis=1) > silence
+        # Where noise hides nothing, what was measured is better than the slopes.
+        slopes.set(directions[loud], (change / scales[:, None])[loud].T)
+        silent = ~loud & ~(shares > _LEAST_SHARE)
+        if not silent.any():
+            return slopes, True
+        slopes = slopes.without(directions[silent])
+        if not len(slopes.directions):
+            return slopes, True
+    return slopes, False
 
 
-def given(
-    published: Published,
-    space: Space,
+def _given_known(
+    problem: Problem,
     slopes: gauss_newton.Slopes,
     images: np.ndarray,
     variances: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """An answer and its variances, given the known pixels of its target.
+    """Condition images and variances on the known pixels of the target.
 
-    The posterior is normal around the answer, so known pixels move the others along.
+    The posterior is normal around the images, so known pixels move the others along.
     """
-    known = published.known
+    known = problem.published.known
     if known is None:
         return images, variances
     gaps = (known.values - images)[:, known.mask][0]
-    moved, left = slopes.conditioned(
-        space.basis, known.mask.ravel(), gaps, coordinates.SMALLEST_DEVIATION**2
+    moved, rest = slopes.conditioned(
+        problem.space.basis,
+        known.mask.ravel(),
+        gaps,
+        coordinates.SMALLEST_DEVIATION**2,
     )
-    moved, left = moved.reshape(images.shape), left.reshape(images.shape)
-    return known.put(images + moved), np.where(known.mask[None], 0.0, left)
+    moved, rest = moved.reshape(images.shape), rest.reshape(images.shape)
+    return known.put(images + moved), np.where(known.mask[None], 0.0, rest)
+
+
+def _without_certificate(problem: Problem, candidate: Candidate) -> Certificate:
+    """Say what to expect of the maximum a posteriori, where theta scatters.
+
+    Theta scatters too much to tell a pixel on a level from one beside it, so that
+    nothing is certified.
+    """
+    published, labels, count = (
+        problem.published,
+        problem.space.labels,
+        problem.known.levels,
+    )
+    images = problem.space.images(candidate.u)
+    variances = problem.space.variances(candidate.slopes)
+    images, variances = _given_known(problem, candidate.slopes, images, variances)
+    if_levels = False
+    if (
+        count is not None
+        and pixel_levels.suggested(images, count)
+        and pixel_levels.agree(images, _MARGIN * variances, count)
+    ):
+        # Nothing but theta brought pixels that vary by more than a level to theirs.
+        shown = [problem.known.of_class(int(label)) for label in labels]
+        spread = np.stack([some.std(axis=0, dtype=np.float64) for some in shown])
+        chance = pixel_levels.chance(images, count, spread > 1 / count)
+        expected = pixel_levels.expected_mse(_MARGIN * variances, count)
+        small = _MARGIN * expected <= problem.config.exact_mse
+        if_levels = bool(chance < np.log(_CHANCE) and small)
+        images = pixel_levels.nearest(images, count)
+    residual = problem.runs.thetas(images[None], labels[None])[0] - published.theta
+    return Certificate(
+        images=images.astype(np.float32),
+        labels=labels,
+        residual=float(residual @ residual),
+        # No start is known to be better than another.
+        explained=True,
+        certified=False,
+        expected_mse=float(variances.mean()),
+        if_levels=if_levels,
+    )

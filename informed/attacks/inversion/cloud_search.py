@@ -1,120 +1,147 @@
-"""The search of one start by clouds of trainings; it can be left and gone on with.
+"""The search by clouds of trainings: a little from every start, then from the best.
 
 Which start leads to theta isn't known beforehand: that of the wrong label seldom does.
-So every start is searched a little, and the most promising ones to the end (`solver`).
+So every start is searched a little, and the most promising ones to the end.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from informed.attacks.inversion import clouds, levels
-from informed.attacks.inversion.clouds import CloudConfig, CloudState
-from informed.attacks.inversion.coordinates import Space
-from informed.attacks.inversion.noise import Independent
-from informed.attacks.inversion.regression import Local
-from informed.attacks.inversion.retraining import Retraining
+from informed.attacks.inversion import clouds, pixel_levels
+from informed.attacks.inversion.background import Background
+from informed.attacks.inversion.certificate import (
+    certify,
+    measured_rounding,
+    noise_of,
+    rounding_limit,
+)
+from informed.attacks.inversion.cloud_regression import Local
+from informed.attacks.inversion.clouds import CloudState
+from informed.attacks.inversion.derivatives import Differentiated
+from informed.attacks.inversion.gauss_newton import Linearised, Slopes
+from informed.attacks.inversion.problem import (
+    NOISE_FACTOR,
+    Candidate,
+    Certificate,
+    Problem,
+    Published,
+    Start,
+)
+from informed.attacks.inversion.weight_noise import Independent
+
+# Clouds that every start gets; then clouds that a promising start gets before the
+# starts are compared. More of them find the right label later, fewer leave a start
+# before it shows where it leads.
+_FIRST, _SECOND = 16, 48
+# Error in standard deviations of the unknowns, estimated after the first clouds, below
+# which a start is promising. Starts that lead nowhere stay above.
+_PROMISING = 1.5
+# Starts that are searched to the end, the most promising first.
+_LONG_SEARCHES = 2
 
 
+def certificates(
+    background: Background, published: Published, starts: Iterable[Start]
+) -> Iterator[Certificate]:
+    """Search some clouds from every start, then many from the best of them."""
+    rounds = background.config.clouds
+    searches = []
+    for start in starts:
+        search = CloudSearch.of(background.pose(published, start), start)
+        # A short search from every start, and a longer one if it is promising.
+        state = search.go_on(search.begun, min(_FIRST, rounds), heats=0)
+        if state.error < _PROMISING:
+            state = search.go_on(state, min(_SECOND, rounds), heats=0)
+        if search.explains(state.value - published.theta):
+            yield certify(search.problem, search.candidate(state))
+        else:
+            searches.append((state.error, search, state))
+    # The searches of least error go on, to the end.
+    searches.sort(key=lambda entry: entry[0])
+    for _, search, state in searches[:_LONG_SEARCHES]:
+        state = search.go_on(state, rounds)
+        yield certify(search.problem, search.candidate(state))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class CloudSearch:
-    """One start's search; see the module's docstring.
+    """The search of one start, whose state is passed on from call to call."""
 
-    Attributes:
-      space: coordinates of the unknown points.
-      noise: model of the noise of theta around the start.
-      limit: squared residual above which rounding is no explanation.
-      state: the nearest point so far, and the next cloud.
-    """
+    problem: Problem
+    begun: CloudState  # at the start
+    noise: Independent  # of theta around the start
+    limit: float  # squared residual above which rounding is no explanation
+    rng: np.random.Generator  # casts the clouds
 
-    def __init__(
-        self,
-        runs: Retraining,
-        theta: np.ndarray,
-        space: Space,
-        u: np.ndarray,
-        noise: Independent,
-        *,
-        limit: Callable[[np.ndarray], float],
-        noise_factor: float,
-        levels: int | None,
-        darkest: float,
-        brightest: float,
-    ) -> None:
-        """Train at the start, and nothing more yet.
+    @classmethod
+    def of(cls, problem: Problem, start: Start) -> "CloudSearch":
+        """Train at the start, and nothing more yet."""
+        rounding = measured_rounding(problem, start.images)
+        noise = noise_of(problem.published, rounding)
+        u = problem.space.of(start.images)
+        begun = CloudState.start(u, problem.thetas(u[None])[0])
+        return cls(
+            problem=problem,
+            begun=begun,
+            noise=noise,
+            limit=rounding_limit(problem.published, noise, begun.value),
+            rng=np.random.default_rng(0),
+        )
 
-        Args:
-          runs: the adversary's copy of A.
-          theta: (params,), the released weights.
-          space: coordinates of the unknown points.
-          u: (unknowns,), coordinates of the start.
-          noise: model of the noise of theta around the start.
-          limit: (params,), theta at the start -> squared residual above which rounding
-            is no explanation.
-          noise_factor: see `InversionConfig`.
-          levels: number of levels above 0 of the public images; None: they lie on none.
-          darkest: smallest pixel value of the public images.
-          brightest: largest pixel value of the public images.
-        """
-        self.space, self.noise = space, noise
-        self._runs, self._theta, self._levels = runs, theta, levels
-        self._noise_factor = noise_factor
-        self._range = darkest, brightest
-        self._rng = np.random.default_rng(0)
-        self.state = CloudState.start(u, self._thetas(u[None])[0])
-        self.limit = limit(self.state.value)
-
-    def go_on(self, config: CloudConfig) -> None:
-        """Go on from where the search was left."""
-        begun = self.state
-        if begun.slopes is None and len(begun.u) > config.points:
-            begun = dataclasses.replace(begun, slopes=self._derivatives(begun.u))
-        self.state = clouds.minimise(
-            self._thetas,
-            self._theta,
-            begun,
-            config=config,
-            rng=self._rng,
+    def go_on(
+        self, state: CloudState, rounds: int, heats: int = clouds.HEATS
+    ) -> CloudState:
+        """Cast more clouds from where the search ended."""
+        space, runs = self.problem.space, self.problem.runs
+        few = state.slopes is None and len(state.u) > clouds.POINTS
+        if few and isinstance(runs, Differentiated) and self._local(state.u) is None:
+            # A first guess of the slopes, where clouds have fewer points than those.
+            images = space.images(state.u)
+            slopes = runs.slopes(images, space.labels, space.basis).T
+            state = dataclasses.replace(state, slopes=slopes)
+        return clouds.minimise(
+            self.problem.thetas,
+            self.problem.published.theta,
+            state,
+            rounds=rounds,
+            heats=heats,
+            rng=self.rng,
             allowed=self._allowed,
-            likely=None if self._levels is None else self._likely,
-            explained=self._explains,
+            likely=None if self.problem.known.levels is None else self._likely,
+            explained=self.explains,
             local=self._local,
         )
 
-    @property
-    def explained(self) -> bool:
-        """Whether rounding explains what is left."""
-        return self._explains(self.state.value - self._theta)
-
-    def _thetas(self, us: np.ndarray) -> np.ndarray:
-        """Theta after training with each of several u."""
-        labels = np.tile(self.space.labels, (len(us), 1))
-        return self._runs.thetas(self.space.images(us), labels)
-
-    def _allowed(self, us: np.ndarray) -> np.ndarray:
-        """Coordinates of the images cut to the range of public images."""
-        return self.space.of_each(np.clip(self.space.images(us), *self._range))
-
-    def _likely(self, us: np.ndarray) -> np.ndarray:
-        """Coordinates of the images moved to the nearest levels."""
-        assert self._levels is not None
-        return self.space.of_each(levels.nearest(self.space.images(us), self._levels))
-
-    def _explains(self, residual: np.ndarray) -> bool:
-        """Whether rounding explains a residual of theta."""
+    def explains(self, residual: np.ndarray) -> bool:
+        """Return whether rounding explains a residual of theta."""
         squared = np.sum(self.noise.whiten(residual) ** 2)
-        small = squared <= self._noise_factor * len(residual)
+        small = squared <= NOISE_FACTOR * len(residual)
         return bool(small and residual @ residual <= self.limit)
 
-    def _local(self, u: np.ndarray) -> Local | None:
-        """The part of the slopes that one training tells; None: nothing is known."""
-        return self._runs.local(
-            self.space.images(u), self.space.labels, self.space.basis
+    def candidate(self, state: CloudState) -> Candidate:
+        """Take the nearest point, with the slopes of the last cloud."""
+        slopes = self.noise.whiten(self.problem.space.completed(state.jacobian)).T
+        return Candidate(
+            u=state.u,
+            slopes=Slopes(Linearised(slopes, np.eye(len(state.u)))),
+            noise=self.noise,
+            limit=self.limit,
         )
 
-    def _derivatives(self, u: np.ndarray) -> np.ndarray | None:
-        """A first guess of the slopes, where clouds have fewer points than those."""
-        if not self._runs.matrix_free or self._local(u) is not None:
-            return None
-        images = self.space.images(u)
-        return self._runs.slopes(images, self.space.labels, self.space.basis).T
+    def _allowed(self, us: np.ndarray) -> np.ndarray:
+        """Return coordinates of the images cut to the range of the known ones."""
+        space, known = self.problem.space, self.problem.known
+        return space.of(np.clip(space.images(us), *known.range))
+
+    def _likely(self, us: np.ndarray) -> np.ndarray:
+        """Return coordinates of the images moved to the nearest levels."""
+        space, levels = self.problem.space, self.problem.known.levels
+        assert levels is not None
+        return space.of(pixel_levels.nearest(space.images(us), levels))
+
+    def _local(self, u: np.ndarray) -> Local | None:
+        """Return the part of the slopes that one training tells; None: nothing."""
+        space = self.problem.space
+        return self.problem.runs.local(space.images(u), space.labels, space.basis)

@@ -7,10 +7,12 @@ is about standard normal: a Gaussian prior, and least squares that are well cond
 import dataclasses
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
-from informed.attacks.inversion.gauss_newton import Slopes
+from informed.attacks.inversion.gauss_newton import Directions, Slopes
 
+Images = Float[np.ndarray, "... height width channels"]
+Vectors = Float[np.ndarray, "... unknowns"]
 # Images whose unseen part is computed at once; a matter of memory.
 _AT_ONCE = 1000
 # Moves below this share of the least deviation are rounding, and move nothing.
@@ -26,38 +28,31 @@ FREE_DEVIATION = 0.1
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Coordinates:
-    """image = mean + u @ basis.
+    """Affine coordinates of one image: image = mean + u @ basis.
 
-    Attributes:
-      mean: (pixels,), the image at u = 0.
-      basis: (pixels, pixels), one direction per row, the one of largest variance first;
-        its length is the standard deviation of images along it.
-      image_shape: (height, width, channels).
+    The basis is orthogonal, the direction of largest variance first; its length is the
+    standard deviation of images along it.
     """
 
     mean: Float[np.ndarray, " pixels"]
     basis: Float[np.ndarray, "components pixels"]
-    image_shape: tuple[int, ...]
+    image_shape: tuple[int, ...]  # (height, width, channels)
 
     def __len__(self) -> int:
         return len(self.basis)
 
-    def images(
-        self, u: Float[np.ndarray, "*points components"]
-    ) -> Float[np.ndarray, "*points height width channels"]:
-        """The images at u, in float64."""
+    def images(self, u: Vectors) -> Images:
+        """Return the images at u, in float64."""
         flat = self.mean + u @ self.basis
         return flat.reshape(*u.shape[:-1], *self.image_shape)
 
     def without(self, pixels: Bool[np.ndarray, " pixels"]) -> "Coordinates":
-        """Coordinates in which some pixels are black whatever u."""
+        """Hold some pixels at black whatever u."""
         kept = ~pixels
         return Coordinates(self.mean * kept, self.basis * kept[None], self.image_shape)
 
-    def of(
-        self, images: Float[np.ndarray, "*points height width channels"]
-    ) -> Float[np.ndarray, "*points components"]:
-        """The coordinates of images, the inverse of `images`."""
+    def of(self, images: Images) -> Vectors:
+        """Return the coordinates of images, the inverse of `images`."""
         lengths = np.linalg.norm(self.basis, axis=1)
         flat = images.reshape(*images.shape[:-3], -1).astype(np.float64)
         # The basis is orthogonal: a transpose inverts it.
@@ -65,78 +60,65 @@ class Coordinates:
 
 
 class Space:
-    """Coordinates of all unknown points together, one after the other in u."""
+    """Coordinates of all unknown points together, one after the other in u.
+
+    Attributes:
+      labels: (unknown,), labels of the unknown points.
+      size: number of coordinates of each point.
+      basis: (size, pixels), directions in which each point moves.
+    """
 
     def __init__(
         self,
         of_one: Coordinates,
-        labels: np.ndarray,
-        means: np.ndarray,
-        black: np.ndarray,
+        labels: Int[np.ndarray, " unknown"],
+        means: Images,
+        black: Bool[np.ndarray, " pixels"],
     ) -> None:
-        """Put u = 0 at the means of the labels.
-
-        Args:
-          of_one: coordinates of one image.
-          labels: (unknown,), labels of the unknown points.
-          means: (unknown, height, width, channels), images at u = 0.
-          black: (pixels,) bool, pixels that are black in all unknown points.
-        """
-        self.labels = labels
-        self._whole, self._without = of_one, of_one.without(black)
+        """Put u = 0 at means of the labels, with some pixels black in all points."""
+        self.labels, self.size = labels, len(of_one)
+        self._full, self._dimmed = of_one, of_one.without(black)
         self._centre = of_one.of(means)
-        self.basis = self._without.basis
+        self.basis = self._dimmed.basis
 
-    def images(self, u: np.ndarray) -> np.ndarray:
-        """(..., unknown * components) -> (..., unknown, height, width, channels)."""
-        apart = u.reshape(*u.shape[:-1], len(self.labels), len(self._whole))
-        return self._without.images(self._centre + apart)
+    def images(self, u: Vectors) -> Images:
+        """Return the images (..., unknown, height, width, channels) at u."""
+        apart = u.reshape(*u.shape[:-1], len(self.labels), self.size)
+        return self._dimmed.images(self._centre + apart)
 
-    def of(self, images: np.ndarray) -> np.ndarray:
-        """The coordinates of images (unknown, ...)."""
-        return (self._whole.of(images) - self._centre).ravel()
+    def of(self, images: Images) -> Vectors:
+        """Return the coordinates of images."""
+        apart = self._full.of(images) - self._centre
+        return apart.reshape(*images.shape[:-4], -1)
 
-    def of_each(self, images: np.ndarray) -> np.ndarray:
-        """The coordinates of several images of all points, (values, unknown, ...)."""
-        apart = self._whole.of(images) - self._centre
-        return apart.reshape(len(images), -1)
-
-    def completed(
-        self, slopes: Float[np.ndarray, "unknowns outputs"]
-    ) -> Float[np.ndarray, "unknowns outputs"]:
-        """Slopes that are known where black pixels stay black, for every direction.
+    def completed(self, slopes: np.ndarray) -> np.ndarray:
+        """Extend slopes (unknowns, outputs), known where black stays black, to all u.
 
         A direction of u that lights one moves the others alone.
         """
-        size = len(self._whole)
-        of_basis = self._whole.mean + self._without.basis
-        onto = self._whole.of(of_basis.reshape(-1, *self._whole.image_shape))
-        return (onto @ slopes.reshape(-1, size, slopes.shape[1])).reshape(slopes.shape)
+        of_basis = self._full.mean + self._dimmed.basis
+        onto = self._full.of(of_basis.reshape(-1, *self._full.image_shape))
+        by_point = slopes.reshape(-1, self.size, slopes.shape[1])
+        return (onto @ by_point).reshape(slopes.shape)
 
-    def kept(self, components: int) -> np.ndarray:
-        """Unit vectors of u along the first components of every point, in rows."""
-        size, unknown = len(self._whole), len(self.labels)
-        rows = [i * size + np.arange(components) for i in range(unknown)]
-        return np.eye(unknown * size)[np.concatenate(rows)]
+    def first(self, components: int) -> Directions:
+        """Return unit vectors of u along the first components of every point."""
+        rows = [i * self.size + np.arange(components) for i in range(len(self.labels))]
+        return np.eye(len(self.labels) * self.size)[np.concatenate(rows)]
 
-    def variances(
-        self, slopes: Slopes
-    ) -> Float[np.ndarray, "unknown height width channels"]:
-        """The posterior variance of every pixel; see `Slopes.posterior_variances`."""
+    def variances(self, slopes: Slopes) -> Images:
+        """Return every pixel's variance; see `Slopes.posterior_variances`."""
         variances = slopes.posterior_variances(self.basis)
-        return variances.reshape(-1, *self._whole.image_shape)
+        return variances.reshape(-1, *self._full.image_shape)
 
-    def moves(
-        self, directions: Float[np.ndarray, "directions unknowns"]
-    ) -> Float[np.ndarray, "directions unknown height width channels"]:
-        """By how much images move along directions of u."""
-        count, unknown = len(directions), len(self.labels)
-        apart = directions.reshape(count, unknown, len(self._whole))
-        moved = apart @ self.basis
-        return moved.reshape(count, unknown, *self._whole.image_shape)
+    def moves(self, directions: Directions) -> Images:
+        """Return by how much images move along directions of u."""
+        shape = len(directions), len(self.labels)
+        moved = directions.reshape(*shape, self.size) @ self.basis
+        return moved.reshape(*shape, *self._full.image_shape)
 
     def moving(self, slopes: Slopes) -> Slopes:
-        """Slopes without the directions that move no pixel, those of black ones."""
+        """Leave out the directions that move no pixel, those of black ones."""
         moves = self.moves(slopes.directions).reshape(len(slopes.directions), -1)
         squares, rotation = np.linalg.eigh(moves @ moves.T)
         still = squares <= (_STILL * SMALLEST_DEVIATION) ** 2
@@ -144,86 +126,49 @@ class Space:
             return slopes
         return slopes.without(rotation[:, still].T @ slopes.directions)
 
-    def unseen(
-        self,
-        slopes: Slopes,
-        images: Float[np.ndarray, "images height width channels"],
-    ) -> Float[np.ndarray, "unknown height width channels"]:
-        """The squared error of every pixel, were a target the worst of some images.
+    def unseen(self, slopes: Slopes, images: Images) -> Images:
+        """Return every pixel's squared error, were a target the worst of known images.
 
         Where theta tells nothing, the posterior's variance is that of the prior, and
         real images stray much farther: a column may be constant but for a few records.
         The target and the images are drawn alike, so that it is farther out than the
-        worst of n images with probability 1 / (n + 1).
-
-        Args:
-          slopes: derivatives around the answer.
-          images: those that the adversary has.
-        Returns: for each unknown point the image of largest error is taken, by its
-          mean; the errors of all points are added.
+        worst of n images with probability 1 / (n + 1). For each unknown point the image
+        of largest mean error is taken; the errors of all points are added.
         """
         directions, shares = slopes.untold()
         moves = self.moves(directions).reshape(
             len(directions), len(self.labels) * self.basis.shape[1]
         )
         moves *= shares[:, None]
-        told = np.abs(moves).max(axis=1, initial=0.0) <= _STILL * SMALLEST_DEVIATION
-        directions, moves = directions[~told], moves[~told]
-        parts = np.split(directions, len(self.labels), axis=1)
+        still = np.abs(moves).max(axis=1, initial=0.0) <= _STILL * SMALLEST_DEVIATION
+        directions, moves = directions[~still], moves[~still]
+        products = moves @ moves.T
+        lengths = np.linalg.norm(self._full.basis, axis=1)
         total = np.zeros(moves.shape[1])
+        parts = np.split(directions, len(self.labels), axis=1)
         for part, centre in zip(parts, self._centre, strict=True):
-            worst = self._farthest(part, moves @ moves.T, centre, images)
+            # Coefficients along the directions of the image that they move farthest.
+            worst, largest = np.zeros(len(part)), 0.0
+            onto = (part / lengths**2) @ self._full.basis
+            origin = onto @ self._full.mean + part @ centre
+            for first in range(0, len(images), _AT_ONCE):
+                some = images[first : first + _AT_ONCE]
+                along = some.reshape(len(some), -1) @ onto.T - origin
+                squares = np.sum((along @ products) * along, axis=1)
+                if squares.max() > largest:
+                    largest, worst = squares.max(), along[squares.argmax()]
             total += (worst @ moves) ** 2
-        return total.reshape(-1, *self._whole.image_shape)
-
-    def _farthest(
-        self,
-        directions: Float[np.ndarray, "directions components"],
-        products: Float[np.ndarray, "directions directions"],
-        centre: Float[np.ndarray, " components"],
-        images: Float[np.ndarray, "images height width channels"],
-    ) -> Float[np.ndarray, " directions"]:
-        """Coefficients along directions of the image that they move the farthest.
-
-        Args:
-          directions: of one unknown point.
-          products: inner products of what they move, in pixels.
-          centre: where u = 0 is.
-          images: those that are compared.
-        """
-        whole, worst, largest = self._whole, np.zeros(len(directions)), 0.0
-        lengths = np.linalg.norm(whole.basis, axis=1)
-        onto = (directions / lengths**2) @ whole.basis
-        begin = onto @ whole.mean + directions @ centre
-        for first in range(0, len(images), _AT_ONCE):
-            some = images[first : first + _AT_ONCE]
-            along = some.reshape(len(some), -1) @ onto.T - begin
-            squares = np.sum((along @ products) * along, axis=1)
-            if squares.max() > largest:
-                largest, worst = squares.max(), along[squares.argmax()]
-        return worst
-
-
-def constant(
-    images: Float[np.ndarray, "images height width channels"],
-) -> Bool[np.ndarray, " pixels"]:
-    """Pixels that are the same in all images."""
-    flat = images.reshape(len(images), -1).astype(np.float64)
-    return flat.std(axis=0) < SMALLEST_DEVIATION
+        return total.reshape(-1, *self._full.image_shape)
 
 
 def principal_components(
-    images: Float[np.ndarray, "images height width channels"],
-    least: float = SMALLEST_DEVIATION,
+    images: Images, least: float = SMALLEST_DEVIATION
 ) -> Coordinates:
-    """Mean image, and principal components times their standard deviations.
+    """Return the mean image, and principal components times their deviations.
 
-    Directions that hardly vary get a small deviation, so that the components span all
-    images.
+    Directions that hardly vary get the least deviation, in pixel values, so that the
+    components span all images.
 
-    Args:
-      images: at least two.
-      least: the least deviation of a component, in pixel values.
     Raises: ValueError: there is one image alone.
     """
     if len(images) < 2:

@@ -2,7 +2,8 @@
 
 slopes, plain     forward mode; one run carries a block of tangents, so memory is a
                   block of optimiser states, whatever the number of epochs
-slopes, in span   where A trains in the span of the data (`span`, `response`)
+slopes, in span   where A trains in the span of the data (`span_derivatives`,
+                  `response`)
 pushes, pulls     single products with the Jacobian and its transpose, for large victims
                   and images; reverse mode keeps one optimiser state per epoch
 """
@@ -13,65 +14,41 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
-from informed.attacks.inversion.regression import Local
-from informed.attacks.inversion.retraining import Labels, Retraining, Unknowns
-from informed.attacks.inversion.span import Span, in_blocks
+from informed.attacks.inversion.cloud_regression import Local
+from informed.attacks.inversion.finite_differences import Repeated
+from informed.attacks.inversion.retraining import (
+    Basis,
+    Labels,
+    Programs,
+    Retraining,
+    Unknowns,
+)
+from informed.attacks.inversion.span_derivatives import (
+    Span,
+    SpanPrograms,
+    in_blocks,
+)
 from shadow.parallel import BY_ROW, EVERYWHERE, everywhere, sharded
 from shadow.threat import Knowledge
 from shadow.training import GradientDescent
 
+# Derivatives carried by one training run on one device; a matter of speed and memory.
+_TANGENTS = 16
 
-class Differentiated(Retraining):
-    """The adversary's copy of an A that can be differentiated."""
 
-    matrix_free = True
-
-    def __init__(
-        self,
-        knowledge: Knowledge,
-        *,
-        tangents: int,
-        rank: int,
-        **settings: Any,
-    ) -> None:
-        """Compile nothing yet.
-
-        Args:
-          knowledge: what the adversary is told; needs fixed and algorithm.
-          tangents: derivatives carried by one training run.
-          rank: number of leading directions of the data in derivatives in span.
-          settings: the other arguments of `Retraining`.
-        """
-        super().__init__(knowledge, **settings)
-        self._rank = rank
-        self._devices = jax.local_device_count()
-        self._block = tangents * self._devices
+class DifferentiatedPrograms(Programs):
+    """An A that can be differentiated, compiled for all releases."""
 
     @functools.cached_property
-    def _data(self) -> tuple[Array, Array]:
+    def data(self) -> tuple[Array, Array]:
+        """D_- as it lies on all devices."""
         images = np.asarray(self.fixed.images, self.dtype)
         return everywhere((images, self.fixed.labels))
 
-    @property
-    def _inputs(self) -> tuple:
-        """D_- and the numbers of runs, which programs take beside unknown points."""
-        return self._data, jnp.asarray(self.draw_numbers, jnp.int32)
-
-    def _make_programs(self) -> None:
-        super()._make_programs()
-        _ = self._data, self._columns, self._pull, self._span
-
-    def at(self, release: int) -> "Retraining":
-        """See `Retraining.at`."""
-        other = super().at(release)
-        if other is not self and self._span is not None:
-            other.__dict__["_span"] = self._span.starting(jnp.asarray(other.start))
-        return other
-
     def _theta(self, inputs: tuple, images: Array, labels: Array) -> Array:
-        """Theta, averaged over draws of the randomness that isn't told; traced."""
+        """Average theta over draws of the randomness that isn't told; traced."""
         data, numbers = inputs
         quiet = self.algorithm.quiet()
 
@@ -81,90 +58,110 @@ class Differentiated(Retraining):
         return jax.vmap(one)(numbers).mean(axis=0) if self.averaged else one(numbers[0])
 
     @functools.cached_property
-    def _columns(self) -> Any:
+    def columns(self) -> Any:
+        """Theta, and its derivatives along each of several tangents."""
+
         def columns(
             inputs: tuple, images: Array, labels: Array, tangents: Array
-        ) -> tuple[Array, Array]:
-            def theta(z: Array) -> Array:
-                return self._theta(inputs, z, labels)
+        ) -> Any:
+            def along(t: Array) -> tuple[Array, Array]:
+                return jax.jvp(
+                    lambda z: self._theta(inputs, z, labels), (images,), (t,)
+                )
 
-            return jax.vmap(
-                lambda t: jax.jvp(theta, (images,), (t,)), out_axes=(None, 0)
-            )(tangents)
+            return jax.vmap(along, out_axes=(None, 0))(tangents)
 
         return sharded(columns, (EVERYWHERE,) * 3 + (BY_ROW,), (EVERYWHERE, BY_ROW))
 
     @functools.cached_property
-    def _pull(self) -> Any:
-        def pull(inputs: tuple, images: Array, labels: Array, slope: Array) -> Array:
-            def theta(z: Array) -> Array:
-                return self._theta(inputs, z, labels)
+    def pull(self) -> Any:
+        """The transposed Jacobian times a vector."""
 
-            return jax.vjp(theta, images)[1](slope)[0]
+        def pull(inputs: tuple, images: Array, labels: Array, slope: Array) -> Array:
+            _, pulled = jax.vjp(lambda z: self._theta(inputs, z, labels), images)
+            return pulled(slope)[0]
 
         return jax.jit(pull)
 
     @functools.cached_property
-    def _span(self) -> Span | None:
-        in_span = self.algorithm.capabilities.in_span
-        if not in_span or self.start is None:
+    def in_span(self) -> SpanPrograms | None:
+        """Derivatives in the span of the data; None: A doesn't train there."""
+        able = self.algorithm.capabilities.in_span
+        if not able or self.initialisations is None:
             return None
         assert isinstance(self.algorithm, GradientDescent)
-        return Span(
-            self.algorithm,
-            jnp.asarray(self.start),
-            self._data,
-            rank=self._rank,
-        )
+        return SpanPrograms(self.algorithm, self.data, rank=self.rank)
+
+
+class Differentiated(Retraining):
+    """The adversary's copy of an A that can be differentiated."""
+
+    programs: DifferentiatedPrograms
+
+    @functools.cached_property
+    def span(self) -> Span | None:
+        """Derivatives in the span of the data from this theta_0; None: none there."""
+        if self.programs.in_span is None:
+            return None
+        return Span(self.programs.in_span, jnp.asarray(self.initialisation))
 
     @property
-    def by_response(self) -> bool:
-        """See `Retraining.by_response`."""
-        return self._span is not None and self._span.by_response
+    def by_response(self) -> bool:  # type: ignore[override]
+        """Whether slopes along one unknown point are by how D_- answers."""
+        return self.span is not None and self.span.response is not None
 
-    def slopes(
-        self, images: Unknowns, labels: Labels, basis: Float[np.ndarray, "m pixels"]
-    ) -> Float[np.ndarray, "params columns"]:
-        """See `Retraining.slopes`."""
-        if self._span is not None:
-            return self._span.slopes(images, labels, basis)
+    def slopes(self, images: Unknowns, labels: Labels, basis: Basis) -> np.ndarray:
+        """Differentiate in span where that is able, else plainly."""
+        if self.span is not None:
+            return self.span.slopes(images, labels, basis)
         unknown = len(images)
         tangents = np.zeros((unknown, len(basis), unknown, basis.shape[1]))
         for point in range(unknown):
             tangents[point, :, point] = basis
         tangents = tangents.reshape(-1, *images.shape)
-        cast = self._cast(images, labels)
-        found = []
-        for block in in_blocks(tangents, self._block, self.dtype):
-            part = self._columns(self._inputs, *cast, block)[1]
-            found.append(np.asarray(part, np.float64))
-        return np.concatenate(found)[: len(tangents)].T
+        size = _TANGENTS * jax.local_device_count()
+        arguments = self._arguments(images, labels)
+        parts = []
+        for block in in_blocks(tangents, size, self.programs.dtype):
+            part = self.programs.columns(*arguments, block)[1]
+            parts.append(np.asarray(part, np.float64))
+        return np.concatenate(parts)[: len(tangents)].T
 
-    def local(
-        self, images: Unknowns, labels: Labels, basis: Float[np.ndarray, "m pixels"]
-    ) -> Local | None:
-        """See `Retraining.local`."""
-        if self._span is None:
-            return None
-        return self._span.local(images, labels, basis)
+    def local(self, images: Unknowns, labels: Labels, basis: Basis) -> Local | None:
+        """Return what one training in span tells of the slopes."""
+        return None if self.span is None else self.span.local(images, labels, basis)
 
-    def pulls(
-        self, images: Unknowns, labels: Labels, slope: Float[np.ndarray, " params"]
-    ) -> Unknowns:
-        """See `Retraining.pulls`."""
-        cast = self._cast(images, labels)
-        pulled = self._pull(self._inputs, *cast, jnp.asarray(slope, self.dtype))
+    def pulls(self, images: Unknowns, labels: Labels, slope: np.ndarray) -> Unknowns:
+        """Multiply the transposed Jacobian by `slope` (params,)."""
+        vector = jnp.asarray(slope, self.programs.dtype)
+        pulled = self.programs.pull(*self._arguments(images, labels), vector)
         return np.asarray(pulled, np.float64)
 
-    def pushes(
-        self, images: Unknowns, labels: Labels, tangent: Unknowns
-    ) -> Float[np.ndarray, " params"]:
-        """See `Retraining.pushes`."""
-        block = np.zeros((self._devices, *tangent.shape))
+    def pushes(self, images: Unknowns, labels: Labels, tangent: Unknowns) -> np.ndarray:
+        """Multiply the Jacobian by one direction."""
+        block = np.zeros((jax.local_device_count(), *tangent.shape))
         block[0] = tangent
-        cast = self._cast(images, labels)
-        pushed = self._columns(self._inputs, *cast, jnp.asarray(block, self.dtype))[1]
+        tangents = jnp.asarray(block, self.programs.dtype)
+        pushed = self.programs.columns(*self._arguments(images, labels), tangents)[1]
         return np.asarray(pushed[0], np.float64)
 
-    def _cast(self, images: np.ndarray, labels: np.ndarray) -> tuple[Array, Array]:
-        return jnp.asarray(images, self.dtype), jnp.asarray(labels, jnp.int32)
+    def _arguments(self, images: np.ndarray, labels: np.ndarray) -> tuple:
+        """Return what the programs take: D_- and the numbers of runs; z; its label."""
+        return (
+            (self.programs.data, jnp.asarray(self.draw_numbers, jnp.int32)),
+            jnp.asarray(images, self.programs.dtype),
+            jnp.asarray(labels, jnp.int32),
+        )
+
+
+def retraining_of(knowledge: Knowledge, **settings: Any) -> Retraining:
+    """Return A as the adversary runs it, with the derivatives that A allows.
+
+    Args:
+      knowledge: needs fixed and algorithm.
+      settings: the other arguments of `Programs`.
+    """
+    algorithm = knowledge.algorithm
+    if algorithm is None or algorithm.capabilities.differentiable:
+        return Differentiated(DifferentiatedPrograms(knowledge, **settings))
+    return Repeated(Programs(knowledge, **settings))

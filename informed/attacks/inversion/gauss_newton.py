@@ -20,6 +20,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Bool, Float
 
+Directions = Float[np.ndarray, "some unknowns"]
 # Dampings of a step, relative to the squared residual.
 DAMPINGS = 10.0 ** np.arange(-7, 3)
 # Dampings whose steps are evaluated together, as one batch of runs.
@@ -32,33 +33,22 @@ _LEAST_GAIN = 1.05
 _MOST_STEPS = 30
 # A direction of which a smaller share is untold is told: u is a few dozen at most, and
 # what counts is a thousandth of a pixel.
-_TOLD = 1e-6
+_NEGLIGIBLE = 1e-6
 # Shorter steps of u don't change float32 images, so that they tell no slope.
 _SMALLEST_STEP = 1e-9
 
 
 @dataclasses.dataclass(frozen=True)
 class Linearised:
-    """Derivatives along some directions.
+    """Slopes of residuals along some directions, which are orthonormal rows."""
 
-    Attributes:
-      matrix: (residuals, directions), slopes of the residuals along each direction.
-      directions: (directions, unknowns), orthonormal rows.
-    """
-
-    matrix: Float[np.ndarray, "residuals directions"]
-    directions: Float[np.ndarray, "directions unknowns"]
+    matrix: Float[np.ndarray, "residuals some"]
+    directions: Directions
 
 
 @dataclasses.dataclass(frozen=True)
 class Iterate:
-    """A value of the unknowns at which the function was evaluated.
-
-    Attributes:
-      u: (unknowns,), the unknowns.
-      residuals: (residuals,), the residuals there.
-      cost: |residuals|^2 + prior |u|^2.
-    """
+    """Unknowns u, residuals there, and their cost |residuals|^2 + prior |u|^2."""
 
     u: Float[np.ndarray, " unknowns"]
     residuals: Float[np.ndarray, " residuals"]
@@ -68,7 +58,7 @@ class Iterate:
 def evaluate(
     residuals: Callable[[np.ndarray], np.ndarray], us: np.ndarray, prior: float
 ) -> list[Iterate]:
-    """The points at us (points, unknowns); where training diverged the cost is inf."""
+    """Evaluate at us (points, unknowns); where training diverged the cost is inf."""
     values = residuals(us)
     costs = np.sum(values**2, axis=1) + prior * np.sum(us**2, axis=1)
     costs = np.where(np.isfinite(costs), costs, np.inf)
@@ -86,7 +76,7 @@ def minimise(
     reach: float = np.inf,
     prior: float = 0.0,
     slopes: Linearised | None = None,
-    settle: Callable[[Iterate], Iterate] = lambda point: point,
+    settle: Callable[[Iterate], Iterate] | None = None,
 ) -> tuple[Iterate, "Slopes"]:
     """Minimise |residuals(u)|^2 + prior |u|^2 over start + span of the directions.
 
@@ -101,13 +91,13 @@ def minimise(
       reach: points with a larger |u| than this, or than the start's, are drawn in.
       prior: weight of |u|^2.
       slopes: derivatives at the start; None: they are not known yet.
-      settle: new best point -> it, or a better one.
-    Returns: the best point found, and the derivatives as last known.
+      settle: new best point -> it, or a better one; None: it is kept.
+    Returns: the best point, and the derivatives as last known.
     """
     here = start
     known = Slopes(linearise(here.u) if slopes is None else slopes)
     farthest = max(reach, np.linalg.norm(here.u))
-    taken, made, useful, damping = 0, 1, _LEAST_GAIN, len(DAMPINGS) // 2
+    taken, jacobians, useful, damping = 0, 1, _LEAST_GAIN, len(DAMPINGS) // 2
     while here.cost > enough:
         # Gauss-Newton steps with all dampings.
         us = here.u + known.moves(here, prior)
@@ -117,10 +107,10 @@ def minimise(
         best, damping = _least(residuals, us, prior, damping, here.cost)
         gain = here.cost / best.cost if best.cost > 0 else np.inf
         if gain > 1:
-            # Broyden's update, by the step that was made.
+            # Broyden's update, by the step that was taken.
             moved = known.directions @ (best.u - here.u)
             known.update(moved, best.residuals - here.residuals)
-            here = settle(best)
+            here = best if settle is None else settle(best)
         if not taken:
             # The gain is NaN where training diverges.
             if not gain >= give_up:
@@ -131,9 +121,9 @@ def minimise(
         taken += 1
         # A new Jacobian, where the old one helps no more.
         if gain < useful or taken == _MOST_STEPS:
-            if made == steps:
+            if jacobians == steps:
                 break
-            known, taken, made = Slopes(linearise(here.u)), 0, made + 1
+            known, taken, jacobians = Slopes(linearise(here.u)), 0, jacobians + 1
     return here, known
 
 
@@ -144,7 +134,7 @@ def _least(
     near: int,
     cost: float,
 ) -> tuple[Iterate, int]:
-    """The point of least cost among us, one for each damping, and its number.
+    """Return the point of least cost among us, one a damping, and its number.
 
     Along the dampings costs fall and rise again. So a least one that isn't at the edge
     of those that were tried is the least of all. Where none is below `cost`, all are
@@ -175,39 +165,34 @@ class Slopes:
         self.directions = linearised.directions
         self.matrix = without_overflow(linearised.matrix)
         self.gram = self.matrix.T @ self.matrix
-        # As it was made: Broyden's update lends slopes to directions that have none.
-        self._made = self.gram.copy()
+        # Broyden's update lends slopes to directions that have none.
+        self._first_gram = self.gram.copy()
 
     def weakest(self, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """The directions that residuals tell least about, by the Jacobian as made.
+        """Return unit vectors of u that residuals tell least about, before any update.
 
-        Returns: (directions, unknowns), unit vectors of u; and (residuals, directions),
-          the slopes of the residuals along each, as they are now.
+        And (residuals, directions), the slopes along each, as they are now.
         """
-        _, rotation = np.linalg.eigh(self._made)
+        _, rotation = np.linalg.eigh(self._first_gram)
         least = rotation[:, :count]
         return least.T @ self.directions, self.matrix @ least
 
-    def set(
-        self,
-        directions: Float[np.ndarray, "some unknowns"],
-        along: Float[np.ndarray, "residuals some"],
-    ) -> None:
+    def set(self, directions: Directions, along: np.ndarray) -> None:
         """Put measured slopes along orthonormal directions in place of those there."""
         inside = self.directions @ directions.T
         self.matrix += (along - self.matrix @ inside) @ inside.T
         self.gram = self.matrix.T @ self.matrix
 
-    def without(self, directions: Float[np.ndarray, "some unknowns"]) -> "Slopes":
-        """The same on what is orthogonal to some directions of their subspace."""
+    def without(self, directions: Directions) -> "Slopes":
+        """Keep what is orthogonal to some directions of their subspace."""
         inside = self.directions @ directions.T
         others = np.linalg.qr(inside, mode="complete")[0][:, inside.shape[1] :]
         slopes = Slopes(Linearised(self.matrix @ others, others.T @ self.directions))
-        slopes._made = others.T @ self._made @ others
+        slopes._first_gram = others.T @ self._first_gram @ others
         return slopes
 
     def moves(self, here: Iterate, prior: float) -> np.ndarray:
-        """The Gauss-Newton steps of all dampings; (dampings, unknowns)."""
+        """Return the Gauss-Newton steps of all dampings, (dampings, unknowns)."""
         slope = self.matrix.T @ here.residuals + prior * (self.directions @ here.u)
         spectrum, rotation = np.linalg.eigh(self.gram)
         damped = np.maximum(spectrum, 0)[None] + prior + DAMPINGS[:, None] * here.cost
@@ -217,43 +202,37 @@ class Slopes:
     def posterior_variances(
         self, outputs: Float[np.ndarray, "part outputs"]
     ) -> Float[np.ndarray, "parts outputs"]:
-        """Variances of v @ outputs for each of the parts v that u consists of.
+        """Return variances of v @ outputs for each of the parts v of u.
 
         Laplace's approximation of the posterior: residuals have unit noise and u a
         standard normal prior, so the covariance of u is (J^T J + I)^-1.
         """
         spectrum, rotation = np.linalg.eigh(self.gram)
-        left = 1 / (1 + np.maximum(spectrum, 0))
+        shares = 1 / (1 + np.maximum(spectrum, 0))
         along = rotation.T @ self.directions
         parts = np.split(along, along.shape[1] // len(outputs), axis=1)
         prior = np.sum(outputs**2, axis=0)
         variances = []
         for part in parts:
-            seen = (part @ outputs) ** 2
-            unseen = np.maximum(prior - seen.sum(axis=0), 0)
-            variances.append(unseen + left @ seen)
+            inside = (part @ outputs) ** 2
+            outside = np.maximum(prior - inside.sum(axis=0), 0)
+            variances.append(outside + shares @ inside)
         return np.stack(variances)
 
-    def untold(
-        self,
-    ) -> tuple[Float[np.ndarray, "some unknowns"], Float[np.ndarray, " some"]]:
-        """Directions that residuals don't tell wholly, and the share that they don't.
+    def untold(self) -> tuple[Directions, Float[np.ndarray, " some"]]:
+        """Return directions that residuals don't tell wholly, and untold shares.
 
         u minus its posterior mean is the sum, over these, of share times the part of u
-        along the direction.
-
-        Returns: orthonormal rows, and a number of each, 1 where nothing is told.
+        along the direction; the share is 1 where nothing is told.
         """
         spectrum, rotation = np.linalg.eigh(self.gram)
-        left = 1 / (1 + np.maximum(spectrum, 0))
-        kept = left > _TOLD
+        shares = 1 / (1 + np.maximum(spectrum, 0))
+        kept = shares > _NEGLIGIBLE
         count = len(self.directions)
         beyond = np.linalg.qr(self.directions.T, mode="complete")[0][:, count:].T
         inside = rotation[:, kept].T @ self.directions
-        return (
-            np.concatenate([inside, beyond]),
-            np.concatenate([left[kept], np.ones(len(beyond))]),
-        )
+        shares = np.concatenate([shares[kept], np.ones(len(beyond))])
+        return np.concatenate([inside, beyond]), shares
 
     def conditioned(
         self,
@@ -262,27 +241,28 @@ class Slopes:
         gaps: Float[np.ndarray, " known"],
         variance: float,
     ) -> tuple[Float[np.ndarray, " outputs"], Float[np.ndarray, " outputs"]]:
-        """What known outputs of u @ outputs say of all of them.
+        """Return what known outputs of u @ outputs say of all of them.
 
         Args:
+          outputs: what each unknown moves.
           known: which outputs are known.
           gaps: what is known, minus what u gives there.
           variance: of what is known.
-        Returns: by how much the posterior mean moves, and the variances that are left;
+        Returns: by how much the posterior mean moves, and the variances that remain;
           see `posterior_variances`.
         """
         spectrum, rotation = np.linalg.eigh(self.gram)
-        told = 1 - 1 / (1 + np.maximum(spectrum, 0))
+        explained = 1 - 1 / (1 + np.maximum(spectrum, 0))
         along = (rotation.T @ self.directions) @ outputs
-        covariance = outputs.T @ outputs - along.T @ (told[:, None] * along)
+        covariance = outputs.T @ outputs - along.T @ (explained[:, None] * along)
         between = covariance[known]
         inside = between[:, known] + variance * np.eye(int(known.sum()))
         gain = np.linalg.solve(inside, between).T
-        left = np.diag(covariance) - np.sum(gain * between.T, axis=1)
-        return gain @ gaps, np.maximum(left, 0)
+        variances = np.diag(covariance) - np.sum(gain * between.T, axis=1)
+        return gain @ gaps, np.maximum(variances, 0)
 
     def update(self, moved: np.ndarray, change: np.ndarray) -> None:
-        """Broyden: the smallest change of the Jacobian that explains a step."""
+        """Apply Broyden's smallest change of the Jacobian that explains a step."""
         squared = moved @ moved
         if squared < _SMALLEST_STEP**2:
             return
@@ -293,10 +273,8 @@ class Slopes:
         self.matrix += np.outer(error, along)
 
 
-def without_overflow(
-    slopes: Float[np.ndarray, "residuals directions"],
-) -> Float[np.ndarray, "residuals directions"]:
-    """A copy of slopes, with zeros for residuals some of whose slopes overflow."""
+def without_overflow(slopes: np.ndarray) -> np.ndarray:
+    """Copy slopes, with zeros for residuals some of whose slopes overflow."""
     finite = np.isfinite(slopes).all(axis=1, keepdims=True)
     return np.where(finite, slopes, 0.0)
 
@@ -307,15 +285,15 @@ def krylov(
     slope: np.ndarray,
     dimensions: int,
 ) -> Linearised:
-    """Derivatives on the Krylov space of J^T J and a gradient.
+    """Differentiate on the Krylov space of J^T J and a gradient.
 
     LSQR would search the same space. It is kept here, so that every damping is tried in
     it and Broyden can update it.
 
     Args:
-      push: v (unknowns,) -> J v (residuals,).
-      pull: r (residuals,) -> J^T r (unknowns,).
-      slope: J^T residuals, (unknowns,).
+      push: v -> J v.
+      pull: r -> J^T r.
+      slope: J^T residuals.
       dimensions: dimensions of the space, at most; fewer where it is exhausted.
     """
     directions: list[np.ndarray] = []
@@ -327,10 +305,10 @@ def krylov(
         for _ in range(2):
             for direction in directions:
                 following = following - (direction @ following) * direction
-        left = np.linalg.norm(following)
-        if left <= 1e-10 * length:
+        rest = np.linalg.norm(following)
+        if rest <= 1e-10 * length:
             break
-        directions.append(following / left)
+        directions.append(following / rest)
         columns.append(push(directions[-1]))
         following = pull(columns[-1])
     if not directions:

@@ -10,8 +10,8 @@ H_t is made once for D_-, in the first directions of its images; then one target
 the other is trained against it, itself without any approximation, and a Jacobian takes
 less than a second (MNIST at a fixed set of 10,000, rank 100: 0.24 s where derivatives
 of the training itself take 10; H_t took 15). What is neglected is of second order in
-the target's share of the loss; and, as in `span`, how images beyond their first
-directions answer.
+the target's share of the loss; and, as in `span_derivatives`, how images beyond their
+first directions answer.
 """
 
 import dataclasses
@@ -44,89 +44,57 @@ _highest = functools.partial(jax.default_matmul_precision, "highest")
 
 
 def pays(num_fixed: int, directions: int, others: int, steps: int) -> bool:
-    """Whether H_t is worth making, and fits.
+    """Return whether H_t is worth its time, and fits into memory.
 
-    Args:
-      num_fixed: size of D_-.
-      directions: numbers that move the first layer's weights: rank times units.
-      others: numbers in all other parameters.
-      steps: steps of training.
+    Numbers that move the first layer's weights are `directions`, rank times units.
     """
     size = steps * 4 * (directions + others) ** 2
     return num_fixed >= _FEWEST and size <= _BYTES
 
 
 class Trajectory(NamedTuple):
-    """Training on D_- alone, the loss divided by n + 1; before each of its steps.
+    """Training on D_- alone, the loss divided by n + 1; before each of its steps."""
 
-    Attributes:
-      scale: (steps,), c: what decay leaves of W_0.
-      weights: (steps, units, pixels), W^T of the first layer.
-      rest: (steps, others), all other parameters, flat.
-    """
-
-    scale: Array
-    weights: Array
-    rest: Array
+    scale: Array  # (steps,), c: what decay leaves of W_0
+    weights: Array  # (steps, units, pixels), W^T of the first layer
+    rest: Array  # (steps, others), all other parameters, flat
 
 
 class Target(NamedTuple):
-    """What a target's training depends on, or a direction of it.
+    """What a target's training depends on, or a direction of it."""
 
-    Attributes:
-      lead: (rank,), the image in the first directions.
-      start: (units,), W_0^T z.
-      square: (), z^T z.
-    """
-
-    lead: Any
-    start: Any
-    square: Any
+    lead: Any  # (rank,), the image in the first directions
+    start: Any  # (units,), W_0^T z
+    square: Any  # (), z^T z
 
 
 class Moved(NamedTuple):
-    """The change of the parameters that a target has made.
+    """The change of W = c W_0 + X^T A + z a^T and of the rest that a target makes."""
 
-    Attributes:
-      fixed: (units, rank), X^T A, transposed, in the first directions.
-      target: (units,), a of W = c W_0 + X^T A + z a^T.
-      rest: (others,), all other parameters, flat.
-    """
-
-    fixed: Array
-    target: Array
-    rest: Array
+    fixed: Array  # (units, rank), X^T A, transposed, in the first directions
+    target: Array  # (units,), a
+    rest: Array  # (others,), all other parameters, flat
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Loss:
-    """The training loss in the outputs of the first layer and all other parameters.
-
-    Attributes:
-      first: the victim's first layer.
-      unravel: (others,) -> all other parameters.
-      count: number of training points that the loss is divided by, n + 1.
-    """
+    """The training loss in the outputs of the first layer and all other parameters."""
 
     first: FirstLayer
-    unravel: Callable[[Array], Params]
-    count: int
+    unravel: Callable[[Array], Params]  # (others,) -> all other parameters
+    count: int  # n + 1 training points
 
     def gradients(
         self, rest: Array, outputs: Array, labels: Array, weights: Any = 1
     ) -> tuple[Array, Array]:
-        """Gradients in `rest` and in `outputs`.
+        """Return gradients in `rest`, flat, and in `outputs` (units, points).
 
-        Args:
-          rest: (others,), all other parameters, flat.
-          outputs: (units, points), of the first layer.
-          labels: (points,).
-          weights: (points,), by which each point's loss is multiplied.
+        The loss of each point is multiplied by its weight.
         """
 
         def loss(rest: Array, outputs: Array) -> Array:
-            each = cross_entropy(self.first.after(self.unravel(rest), outputs), labels)
-            return (weights * each).sum() / self.count
+            logits = self.first.after(self.unravel(rest), outputs)
+            return (weights * cross_entropy(logits, labels)).sum() / self.count
 
         return jax.grad(loss, argnums=(0, 1))(rest, outputs)
 
@@ -156,14 +124,10 @@ def trajectory_of(
 
 
 def hessians_of(loss: Loss, rank: int, groups: tuple, trajectory: Trajectory) -> Array:
-    """H_t at every step of a trajectory, (steps, size, size); traced.
+    """Return H_t at every step of a trajectory, (steps, size, size); traced.
 
-    Args:
-      loss: the training loss.
-      rank: number of first directions.
-      groups: D_- by groups: images (groups, points, pixels), the same in the first
-        directions (groups, points, rank), labels, weights of each point's loss.
-      trajectory: training on D_- alone.
+    D_- comes in groups: images (groups, points, pixels), the same in the first
+    directions (groups, points, rank), labels, weights of each point's loss.
     """
 
     def at(here: Trajectory) -> Array:
@@ -198,12 +162,12 @@ def moved_by(
     Args:
       loss: the training loss.
       optimise: linear in gradient and parameters.
-      shared: the trajectory, its weights left out; H_t (steps, size, size); what
+      shared: the trajectory without its weights; H_t (steps, size, size); what
         training on D_- has added to W^T in the first directions (steps, units, rank);
         the first layer's outputs for the image of `around` (steps, units).
       around: the target whose outputs are in `shared`.
       target: the target, as far from `around` as derivatives move it.
-      label: (), its label.
+      label: its label.
     """
     trajectory, hessians, leading, outputs = shared
     away = jax.tree.map(jnp.subtract, target, around)
@@ -224,12 +188,11 @@ def moved_by(
         )
         # The answer of D_-: H_t times the change of all parameters.
         weights = moved.fixed + jnp.outer(moved.target, target.lead)
-        whole = jnp.concatenate([weights.ravel(), moved.rest])
-        answer = hessian @ whole
+        of_fixed = hessian @ jnp.concatenate([weights.ravel(), moved.rest])
         gradient = Moved(
-            answer[: weights.size].reshape(weights.shape),
+            of_fixed[: weights.size].reshape(weights.shape),
             of_output[:, 0],
-            answer[weights.size :] + of_rest,
+            of_fixed[weights.size :] + of_rest,
         )
         change, optimiser_state = optimise.update(gradient, optimiser_state, moved)
         return (optax.apply_updates(moved, change), optimiser_state), None
@@ -251,7 +214,7 @@ def _columns(
     label: Array,
     tangents: Target,
 ) -> tuple[Moved, Moved]:
-    """What a target changes, and its derivatives along each tangent; traced."""
+    """Return a target's change, and its derivatives along each tangent; traced."""
 
     def moved(moving: Target) -> Moved:
         return moved_by(loss, optimise, shared, target, moving, label)
@@ -263,13 +226,12 @@ def _columns(
 
 
 class Response:
-    """How D_- answers; see the module's docstring."""
+    """The answer of D_- to a small change; see the module's docstring."""
 
     def __init__(
         self,
         first: FirstLayer,
         optimise: optax.GradientTransformation,
-        *,
         epochs: int,
         w: Array,
         rest: Params,
@@ -286,7 +248,7 @@ class Response:
           w: (pixels, units), W_0.
           rest: all other initial parameters.
           images: (fixed, pixels), D_-.
-          labels: (fixed,).
+          labels: those of D_-.
           lead: (rank, pixels), the first directions, orthonormal.
         """
         flat, self._unravel = ravel_pytree(rest)
@@ -322,13 +284,9 @@ class Response:
     def columns(
         self, image: Array, label: Array, tangents: Target
     ) -> tuple[np.ndarray, Moved]:
-        """Derivatives of what the target changes.
+        """Return a (units,) of a target, and all derivatives, (tangents, ...).
 
-        Args:
-          image: (pixels,), z.
-          label: ().
-          tangents: directions, (tangents, ...), as many on every device.
-        Returns: a (units,); derivatives of all, (tangents, ...).
+        There are as many tangents on every device.
         """
         with _highest():
             target = Target(self._lead @ image, self._w.T @ image, image @ image)
@@ -338,12 +296,12 @@ class Response:
         return np.asarray(value.target), jax.tree.map(np.asarray, slopes)
 
     def others(self, flat: Any) -> Params:
-        """(tangents, others) -> (tangents, ...) of all other parameters."""
+        """Return all other parameters of (tangents, others), as (tangents, ...)."""
         return jax.vmap(self._unravel)(flat)
 
 
 def _in_groups(array: Array) -> Array:
-    """(groups, size, ...), filled up with zeros."""
+    """Return (groups, size, ...), filled up with zeros."""
     widths = [(0, -len(array) % _GROUP)] + [(0, 0)] * (array.ndim - 1)
     return jnp.pad(array, widths).reshape(-1, _GROUP, *array.shape[1:])
 
@@ -354,11 +312,11 @@ def curvature(
     outputs: Array,
     thin: Array,
 ) -> Array:
-    """H at one step, (rank x units + others, the same).
+    """Return H at one step, (rank x units + others, the same).
 
     Args:
       gradients: (other parameters, outputs) -> gradients with respect to both.
-      rest: (others,), all other parameters, flat.
+      rest: all other parameters, flat.
       outputs: (units, fixed), of the first layer.
       thin: (fixed, rank), images in the first directions.
     """

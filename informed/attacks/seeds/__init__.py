@@ -11,6 +11,6 @@ retrained   small families: training from every seed
 """
 
 from informed.attacks.seeds.null_space import NOT_FOUND
-from informed.attacks.seeds.recovery import makes_its_own_start, recover
+from informed.attacks.seeds.recovery import recover, with_seeds
 
-__all__ = ["NOT_FOUND", "makes_its_own_start", "recover"]
+__all__ = ["NOT_FOUND", "recover", "with_seeds"]

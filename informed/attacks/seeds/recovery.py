@@ -129,6 +129,39 @@ def makes_its_own_start(knowledge: Knowledge) -> bool:
     return knowledge.algorithm.initialise(jax.random.key(0)) is None
 
 
+def with_seeds(
+    release: Release, knowledge: Knowledge, *, key: Array, progress: bool = False
+) -> list[Knowledge]:
+    """Recover the seed of every release, and add what it decides to the knowledge.
+
+    Args: as for `recover`.
+    Returns: one a release; `knowledge` itself where there is no family of seeds, what
+      they decide is told, or no seed is found.
+    """
+    family, same = knowledge.seeds, [knowledge] * len(release)
+    if family is None:
+        return same
+    by_key = makes_its_own_start(knowledge)
+    decided = knowledge.training_key if by_key else knowledge.initialisation
+    if decided is not None:
+        return same
+    recovered = recover(release, knowledge, key=key, progress=progress)
+    if (recovered == NOT_FOUND).all():
+        return same
+    if by_key:
+        known = [
+            dataclasses.replace(
+                knowledge, training_key=family.own_key(max(int(seed), 0))
+            )
+            for seed in recovered
+        ]
+    else:
+        starts = np.stack([family.theta(max(int(seed), 0)) for seed in recovered])
+        known = [dataclasses.replace(knowledge, initialisation=starts)] * len(release)
+    missing = recovered == NOT_FOUND
+    return [knowledge if no else k for no, k in zip(missing, known, strict=True)]
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class StillSearch:
     """The search for the seeds of some releases by their still weights.

@@ -27,7 +27,7 @@ from jaxtyping import Array
 from informed.adversary_runs import adversary_runs
 from informed.attacks import quantisation
 from informed.attacks.attack_row import Material
-from informed.attacks.inversion import coordinates, gauss_newton, levels
+from informed.attacks.inversion import coordinates, gauss_newton, pixel_levels
 from informed.attacks.inversion.coordinates import Space
 from informed.attacks.inversion.gauss_newton import Linearised
 from informed.attacks.stationary.gradients import PenalisedGradients
@@ -289,7 +289,7 @@ class Prior:
         return cls(
             coordinates.principal_components(images - means[labels]),
             means,
-            levels.above_zero(images),
+            pixel_levels.above_zero(images),
         )
 
     def space(self, label: int) -> Space:
@@ -306,7 +306,7 @@ class Prior:
         """
         if self.levels is None:
             return image
-        on_levels = levels.nearest(image, self.levels)
+        on_levels = pixel_levels.nearest(image, self.levels)
         apart = (image - on_levels) * self.levels
         near = np.sqrt(np.mean(apart**2)) <= _NEAR_LEVELS
         return on_levels if near else image

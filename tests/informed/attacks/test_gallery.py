@@ -9,7 +9,7 @@ import shadow
 from informed.attacks import gallery, registry
 from informed.attacks.attack_row import Material, NoSettings, NotApplicableError
 from informed.attacks.gallery import GalleryAttack
-from informed.attacks.inversion.retraining import Retraining
+from informed.attacks.inversion.retraining import Programs, Retraining
 from informed.cli.gate import GateFailedError, require
 from informed.metrics import judging
 from informed.play import play
@@ -180,7 +180,8 @@ def test_a_record_whose_model_has_another_size_is_not_the_one(rng):
         fixed=examples(slice(0, 8), np.arange(8) % 2), key=KEY, role="released",
     )  # fmt: skip
     theta = factory.train(examples(slice(8, 9), [1]))[0]
-    training = Retraining(factory.knowledge(), width=4, draws=1, key=KEY)
+    programs = Programs(factory.knowledge(), width=4, draws=1, key=KEY)
+    training = Retraining(programs)
     apart = gallery._apart(training, examples([9, 8, 10], [2, 1, 0]), theta)
     assert np.isinf(apart[0])
     assert apart[1] == 0

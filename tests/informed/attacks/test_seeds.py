@@ -12,7 +12,7 @@ import informed
 import shadow
 from informed.attacks import seeds
 from informed.attacks.inversion import InversionConfig
-from informed.attacks.inversion.retraining import Retraining
+from informed.attacks.inversion.retraining import Programs, Retraining
 from informed.attacks.seeds import (
     generators,
     laws,
@@ -362,7 +362,7 @@ def test_a_secret_random_state_of_scikit_learn(parts):
     assert told.training_key is None
     found = seeds.recover(release, told, key=KEY)
     assert found.tolist() == [secret]
-    assert seeds.makes_its_own_start(told)
+    assert recovery.makes_its_own_start(told)
 
 
 # Inversion from there
@@ -382,7 +382,7 @@ def test_an_unknown_initialisation_is_no_defence(parts):
 @pytest.mark.slow
 def test_where_no_seed_is_found_nothing_is_claimed(parts):
     _, release, told, targets = world(parts, secrets=[31_000], stop=2_000)
-    config = InversionConfig(stages=(16,), draws=4, steps=2, labels_tried=1)
+    config = InversionConfig(stages=(16,), draws=4, steps=2)
     attack = informed.Inversion(config=config)
     told = dataclasses.replace(told, labels=targets.labels)
     found = attack(release, told, key=KEY)
@@ -396,15 +396,15 @@ def test_programs_that_releases_share_are_those_of_each(fields, parts):
     _, _, told, targets = world(parts, secrets=[3, 4], **fields)
     starts = np.stack([told.seeds.theta(seed) for seed in (3, 4)])
     both = dataclasses.replace(told, initialisation=starts)
-    config, settings = InversionConfig(), {"width": 4, "key": KEY}
-    from informed.attacks.inversion.solver import retraining_of
+    settings = {"width": 4, "draws": 32, "noise_draws": 512, "key": KEY}
+    from informed.attacks.inversion.derivatives import retraining_of
 
-    shared = retraining_of(both, config, **settings)
+    shared = retraining_of(both, **settings)
     image, label = targets.images[:1], targets.labels[:1]
     basis = np.eye(64)[20:23]
     for release in (0, 1):
         alone = dataclasses.replace(told, initialisation=starts[release])
-        expected = retraining_of(alone, config, **settings)
+        expected = retraining_of(alone, **settings)
         own = shared.at(release)
         np.testing.assert_allclose(
             own.thetas(image[None], label[None]),
@@ -489,7 +489,7 @@ def test_retraining_counts_runs_of_each_release_for_itself(parts):
     _, _, told, targets = world(parts, secrets=[3])
     starts = np.stack([told.seeds.theta(seed) for seed in (3, 4)])
     told = dataclasses.replace(told, initialisation=starts)
-    runs = Retraining(told, width=2, draws=1, key=KEY)
+    runs = Retraining(Programs(told, width=2, draws=1, key=KEY))
     second = runs.at(1)
     second.thetas(targets.images[:1][None], targets.labels[:1][None])
     assert (runs.runs, second.runs) == (0, 1)

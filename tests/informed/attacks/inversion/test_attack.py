@@ -11,20 +11,19 @@ import informed
 import shadow
 from dp.gradient import PrivacyConfig
 from informed.attacks.inversion import (
-    CloudConfig,
     Inversion,
     InversionConfig,
+    retraining,
+    solving,
+    training_inversion,
 )
-from informed.attacks.inversion.candidate import Published
-from informed.attacks.inversion.config import SolverConfig
-from informed.attacks.inversion.solver import Solver
+from informed.attacks.inversion.background import Background
+from informed.attacks.inversion.problem import Published
 from informed.experiment.training_settings import TrainingConfig
 from shadow import publish
 from shadow.threat import Reconstruction
 
-QUICK = Inversion(
-    config=InversionConfig(stages=(16,), levels=False, clouds=CloudConfig(rounds=5))
-)
+QUICK = Inversion(config=InversionConfig(stages=(16,), levels=False, clouds=5))
 ON_LEVELS = Inversion(config=InversionConfig(stages=(16,)))
 KEY = jax.random.key(0)
 
@@ -139,8 +138,9 @@ def test_kinks(parts):
     assert not found.certified[inexact].any()
 
 
-def test_fewer_directions_of_the_data_lead_to_the_same_target(parts):
-    config = InversionConfig(stages=(16, 32), rank=20)
+def test_fewer_directions_of_the_data_lead_to_the_same_target(parts, monkeypatch):
+    monkeypatch.setattr(retraining, "RANK", 20)
+    config = InversionConfig(stages=(16, 32))
     targets = parts.test.take(slice(0, 1))
     found = invert(
         make(parts, epochs=30),
@@ -155,19 +155,19 @@ def test_fewer_directions_of_the_data_lead_to_the_same_target(parts):
 
 
 @pytest.mark.slow
-def test_matrix_free(parts):
+def test_matrix_free(parts, monkeypatch):
     """Where the Jacobian would be too large: a Krylov space of fewer dimensions."""
     targets = parts.test.take(slice(0, 1))
     factory = make(parts, epochs=30, batch_size=30, learning_rate=0.05)
-    solver = Solver(
-        InversionConfig(stages=(16,), krylov=40),
-        factory.knowledge(public=parts.shadow),
-        KEY,
-        settings=SolverConfig(largest_jacobian_bytes=0),
-    )
+    monkeypatch.setattr(solving, "LARGEST_JACOBIAN", 0)
+    monkeypatch.setattr(solving, "KRYLOV", 40)
+    config, told = InversionConfig(stages=(16,)), factory.knowledge(public=parts.shadow)
+    background = Background(config, told, KEY)
     published = Published.of(publish(factory.train(targets)), 0)
-    candidates = solver.attempts(published, targets.labels[:, None])
-    found = next(each for each in candidates if each.explained)
+    certificates = training_inversion.certificates(
+        background, published, targets.labels[:, None]
+    )
+    found = next(each for each in certificates if each.explained)
     assert informed.mse(targets.images, found.images).max() < 1e-8
 
 

@@ -7,8 +7,8 @@ import pytest
 
 import shadow
 from informed.attacks.inversion import Inversion
-from informed.attacks.inversion.attack import _first_explained
-from informed.attacks.inversion.certificate import Candidate
+from informed.attacks.inversion.problem import Certificate
+from informed.attacks.inversion.training_inversion import _best
 from shadow.data import Examples
 
 KEY = jax.random.key(3)
@@ -60,7 +60,7 @@ def test_a_column_that_theta_does_not_tell_is_not_certified(hidden, rng):
 
 def test_a_candidate_of_which_nothing_is_known_is_passed_over():
     def candidate(residual):
-        return Candidate(
+        return Certificate(
             images=np.full((1, 2, 2, 1), residual, np.float32),
             labels=np.zeros(1, int),
             residual=residual,
@@ -70,6 +70,6 @@ def test_a_candidate_of_which_nothing_is_known_is_passed_over():
             if_levels=False,
         )
 
-    found = _first_explained(iter(map(candidate, (np.nan, 1e-3, 1e-2))))
+    found = _best(iter(map(candidate, (np.nan, 1e-3, 1e-2))))
     assert found.residual == 1e-3
-    assert np.isnan(_first_explained(iter([candidate(np.nan)])).residual)
+    assert np.isnan(_best(iter([candidate(np.nan)])).residual)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from informed.attacks.inversion import levels
+from informed.attacks.inversion import pixel_levels as levels
 
 
 @pytest.mark.parametrize("steps", [1, 3, 16, 255])

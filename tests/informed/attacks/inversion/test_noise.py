@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn import covariance
 
-from informed.attacks.inversion import noise as noises
+from informed.attacks.inversion import weight_noise as noises
 
 
 def test_independent_noise(rng):

@@ -12,9 +12,12 @@ from jax.flatten_util import ravel_pytree
 
 import shadow
 from informed.attacks.inversion import response
-from informed.attacks.inversion.config import InversionConfig
-from informed.attacks.inversion.derivatives import Differentiated
-from informed.attacks.inversion.solver import Solver
+from informed.attacks.inversion.background import Background, Bending
+from informed.attacks.inversion.derivatives import (
+    Differentiated,
+    DifferentiatedPrograms,
+)
+from informed.attacks.inversion.inversion_config import InversionConfig
 from informed.experiment.training_settings import TrainingConfig
 from shadow.training import cross_entropy, span
 
@@ -43,12 +46,9 @@ def slopes(split, rng, monkeypatch):
             role="released",
         )
         runs = Differentiated(
-            factory.knowledge(),
-            tangents=16,
-            rank=64,
-            width=4,
-            draws=3,
-            key=jax.random.key(5),
+            DifferentiatedPrograms(
+                factory.knowledge(), rank=64, width=4, draws=3, key=jax.random.key(5)
+            )
         )
         target = split.test.images[:1].astype(np.float64)
         with jax.enable_x64():
@@ -169,6 +169,6 @@ def test_derivatives_by_response_may_be_farther_off(
         key=jax.random.key(7),
     )
     told = factory.knowledge(public=split.shadow)
-    ranking = Solver(InversionConfig(), told, jax.random.key(5)).ranking
-    ranking.__dict__ |= {"bending": 0.05, "misleading": misleading}
-    assert ranking.bent is bent
+    background = Background(InversionConfig(), told, jax.random.key(5))
+    background.__dict__["bending"] = Bending(0.05, misleading)
+    assert background.bent is bent

@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 
 import shadow
-from informed.attacks.inversion.derivatives import Differentiated
-from informed.attacks.inversion.repeats import Repeated
+from informed.attacks.inversion.derivatives import (
+    Differentiated,
+    DifferentiatedPrograms,
+)
+from informed.attacks.inversion.finite_differences import Repeated
+from informed.attacks.inversion.retraining import Programs
 from informed.experiment.training_settings import TrainingConfig
 
 
@@ -35,7 +39,9 @@ def retraining(factory, *, rank=64, plain=False, **told):
         plainly = dataclasses.replace(factory.descent, victim=victim)
         knowledge = dataclasses.replace(knowledge, algorithm=plainly)
     return Differentiated(
-        knowledge, tangents=16, rank=rank, width=4, draws=3, key=jax.random.key(5)
+        DifferentiatedPrograms(
+            knowledge, rank=rank, width=4, draws=3, key=jax.random.key(5)
+        )
     )
 
 
@@ -92,10 +98,10 @@ def test_slopes_in_span_and_plain(rank, split, points):
     with jax.enable_x64():
         factory = make(split, weight_decay=0.01)
         plain = retraining(factory, plain=True)
-        assert plain._span is None
+        assert plain.span is None
         expected = plain.slopes(images, labels, basis)
         thin = retraining(factory, rank=rank)
-        assert thin._span is not None
+        assert thin.span is not None
         found = thin.slopes(images, labels, basis)
     atol = 1e-9 if rank == 64 else 0.05 * np.abs(expected).max()
     np.testing.assert_allclose(found, expected, atol=atol)
@@ -221,7 +227,7 @@ def test_training_that_is_not_deterministic_is_run_again(split):
         key=jax.random.key(7),
     )
     told = factory.knowledge()
-    runs = Repeated(told, width=2, draws=1, key=jax.random.key(5))
+    runs = Repeated(Programs(told, width=2, draws=1, key=jax.random.key(5)))
     for count in (1, 2, 3):
         runs.thetas(split.test.images[:1, None], split.test.labels[:1, None])
         assert runs.runs == count

@@ -5,7 +5,7 @@ import contextlib
 import pytest
 import threadpoolctl
 
-from informed.attacks.inversion import attack
+from informed.attacks.inversion import training_inversion
 from shadow import devices
 
 
@@ -29,7 +29,7 @@ def two():
 def test_numpy_alone_has_one_thread():
     """JAX solves by SciPy's library, and theta's bits depend on its threads."""
     before = threads("scipy")
-    with contextlib.suppress(KeyError), attack._one_thread():
+    with contextlib.suppress(KeyError), training_inversion._one_thread():
         assert threads("numpy") == [1]
         assert threads("scipy") == before
         raise KeyError
@@ -39,5 +39,5 @@ def test_numpy_alone_has_one_thread():
 @pytest.mark.usefixtures("two")
 def test_on_an_accelerator_all_stay(monkeypatch):
     monkeypatch.setattr(devices, "cache_bound", lambda: False)
-    with attack._one_thread():
+    with training_inversion._one_thread():
         assert threads("numpy") == [2]

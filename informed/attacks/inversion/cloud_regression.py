@@ -3,8 +3,8 @@
 - The regression starts from known slopes. Generalised cross-validation decides, for
   every output on its own, how far the cloud corrects them. So clouds may have fewer
   points than there are unknowns.
-- Its residuals are noise with few strong directions (`noise.Correlated`): a kink moves
-  many outputs together, and the step goes by the outputs across these directions.
+- Its residuals are noise with few strong directions (`weight_noise.Correlated`): a
+  kink moves many outputs together, and the step goes by the outputs across these.
 
 Source: ours. Regression with slopes shrunk towards earlier ones is what an ensemble
 Kalman inversion does with an ensemble of its own (Iglesias, Law and Stuart, 2013).
@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from informed.attacks.inversion import noise as noises
+from informed.attacks.inversion import weight_noise
 
 # Ridges among which cross-validation chooses, relative to the mean square of the moves.
 _RIDGES = 10.0 ** np.arange(-8, 5)
@@ -31,12 +31,9 @@ _SCALES = np.array([1.0, 2.0, 4.0])
 
 
 class Local(NamedTuple):
-    """The slopes at a point, as `known` + `features` @ slopes that are to be found.
+    """The slopes at a point, as `known` + `features` @ slopes that are sought.
 
-    Attributes:
-      features: (unknowns, features), how each unknown moves the features that the rest
-        of the function depends on.
-      known: (unknowns, outputs), the part of the slopes that is known.
+    The features are those numbers that the unknown part of the function depends on.
     """
 
     features: Float[np.ndarray, "unknowns features"]
@@ -45,26 +42,19 @@ class Local(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Fit:
-    """A linear fit of a function around the centre of a cloud.
-
-    Attributes:
-      slopes: (features, outputs), change of each output per unit of each feature.
-      intercept: (outputs,), the averaged function at the centre less the run there.
-      misfit: (outputs,), mean square of the residuals of each output.
-      left: (points, outputs), the residuals.
-    """
+    """A linear fit of a function around the centre of a cloud."""
 
     slopes: Float[np.ndarray, "features outputs"]
-    intercept: Float[np.ndarray, " outputs"]
-    misfit: Float[np.ndarray, " outputs"]
-    left: Float[np.ndarray, "points outputs"]
+    intercept: Float[np.ndarray, " outputs"]  # averaged function less the run there
+    misfit: Float[np.ndarray, " outputs"]  # mean square of each output's residuals
+    residuals: Float[np.ndarray, "points outputs"]
 
     @functools.cached_property
-    def noise(self) -> noises.Correlated:
-        """The noise of the function on the scale of the cloud."""
+    def noise(self) -> weight_noise.Correlated:
+        """Return the noise of the function on the scale of the cloud."""
         share = _LEAST_SHARE * np.median(self.misfit)
         deviations = np.sqrt(np.maximum(self.misfit + share, np.finfo(float).tiny))
-        return noises.correlated(self.left, deviations)
+        return weight_noise.correlated(self.residuals, deviations)
 
 
 def regress(
@@ -81,11 +71,11 @@ def regress(
     """
     if slopes is None:
         slopes = np.zeros((moves.shape[1], changes.shape[1]))
-    left = changes - moves @ slopes
-    centre, average = moves.mean(axis=0), left.mean(axis=0)
-    apart, left = moves - centre, left - average
+    rest = changes - moves @ slopes
+    centre, average = moves.mean(axis=0), rest.mean(axis=0)
+    apart, rest = moves - centre, rest - average
     spectrum, rotation = np.linalg.eigh(apart @ apart.T)
-    spectrum, turned = np.maximum(spectrum, 0), rotation.T @ left
+    spectrum, turned = np.maximum(spectrum, 0), rotation.T @ rest
     ridges = _RIDGES * spectrum.mean()
     kept = ridges[:, None] / (spectrum[None] + ridges[:, None])  # (ridges, points)
     # Generalised cross-validation, output by output, over the ridges that leave enough
@@ -101,19 +91,15 @@ def regress(
         slopes=slopes + more,
         intercept=average - centre @ more,
         misfit=misfit,
-        left=left - apart @ more,
+        residuals=rest - apart @ more,
     )
 
 
-def step(
-    weighted: Float[np.ndarray, "unknowns outputs"],
-    residual: Float[np.ndarray, " outputs"],
-    radius: float,
-) -> Float[np.ndarray, " unknowns"]:
-    """The damped Gauss-Newton step from the centre.
+def step(weighted: np.ndarray, residual: np.ndarray, radius: float) -> np.ndarray:
+    """Return the damped Gauss-Newton step from the centre, (unknowns,).
 
     Args:
-      weighted: slopes in units of the noise of outputs.
+      weighted: (unknowns, outputs), slopes in units of the noise of outputs.
       residual: averaged function at the centre less the aim, in the same units.
       radius: radius of the cloud; steps of several radii are held back.
     """
@@ -121,12 +107,9 @@ def step(
 
 
 def draws(
-    weighted: Float[np.ndarray, "unknowns outputs"],
-    radius: float,
-    count: int,
-    rng: np.random.Generator,
-) -> Float[np.ndarray, "count unknowns"]:
-    """Errors that the step may have, at one to four times its standard error."""
+    weighted: np.ndarray, radius: float, count: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Draw errors of the step, at one to four times its standard error."""
     spectrum, rotation = np.linalg.eigh(_normal_matrix(weighted, radius))
     normal = rng.standard_normal((count, len(spectrum))) / np.sqrt(spectrum)
     return rng.choice(_SCALES, (count, 1)) * (normal @ rotation.T)

@@ -1,7 +1,7 @@
-"""Digital images take few values: an answer that is nearly right is made right.
+"""Digital images take few values: an image that is nearly right is made right.
 
 Eight-bit images are multiples of 1/255. D_- shows that the target is one as well.
-Where an answer lies within half a level of the truth in every pixel, the nearest levels
+Where an image lies within half a level of the truth in every pixel, the nearest levels
 are the truth itself, beyond what the rounding of A lets any least squares reach.
 """
 
@@ -9,22 +9,20 @@ import numpy as np
 import scipy.stats
 from jaxtyping import Bool, Float
 
+Pixels = Float[np.ndarray, "*shape"]
 # Levels above 0, at most: those of eight bits.
 MOST = 255
 # Share of a level by which a pixel may be off: float32 holds k / 255 only nearly.
 _SLACK = 1e-3
-# Probability with which an answer on levels is taken for one that isn't.
-_WRONGLY = 1e-6
+# Probability with which images on levels are taken for some that aren't.
+_REJECTED = 1e-6
 # Pixels suggest levels if they lie nearer than this share of the distance at which
 # chance would put them.
 _NEAR = 0.5
 
 
-def above_zero(images: Float[np.ndarray, "*shape"]) -> int | None:
-    """The fewest levels above 0, up to 255, on which all pixels of [0, 1] lie.
-
-    Returns: n such that all pixels are k / n; None where there is no such n.
-    """
+def above_zero(images: Pixels) -> int | None:
+    """Return the least n <= 255 such that all pixels are k / n in [0, 1], or None."""
     values = np.unique(images).astype(np.float64)
     if len(values) > MOST + 1 or values[0] < 0 or values[-1] > 1:
         return None
@@ -35,13 +33,13 @@ def above_zero(images: Float[np.ndarray, "*shape"]) -> int | None:
     return None
 
 
-def nearest(images: Float[np.ndarray, "*shape"], levels: int) -> np.ndarray:
-    """Every pixel moved to the level k / levels of [0, 1] that is nearest; float64."""
+def nearest(images: Pixels, levels: int) -> np.ndarray:
+    """Move every pixel to the nearest level k / levels of [0, 1]; float64."""
     return np.clip(np.round(images * levels), 0, levels) / levels
 
 
-def suggested(images: Float[np.ndarray, "*shape"], levels: int) -> bool:
-    """Whether pixels lie nearer to levels than chance brings them.
+def suggested(images: Pixels, levels: int) -> bool:
+    """Return whether pixels lie nearer to levels than chance brings them.
 
     Pixels that are exactly on a level say nothing: they may have been put there.
     """
@@ -51,19 +49,11 @@ def suggested(images: Float[np.ndarray, "*shape"], levels: int) -> bool:
     return bool(len(apart) == 0 or np.sqrt(np.mean(apart**2)) < _NEAR * by_chance)
 
 
-def agree(
-    images: Float[np.ndarray, "*shape"],
-    variances: Float[np.ndarray, "*shape"],
-    levels: int,
-) -> bool:
-    """Whether the distances from the nearest levels are such as the errors make.
+def agree(images: Pixels, variances: Pixels, levels: int) -> bool:
+    """Return whether the distances from the nearest levels are as errors make them.
 
-    Where they are larger, all together, the truth isn't on these levels.
-
-    Args:
-      images: an answer, before it is moved.
-      variances: expected squared error of each pixel.
-      levels: number of levels above 0.
+    Variances are expected squared errors of pixels. Where distances are larger, all
+    together, the truth isn't on these levels.
     """
     apart = (images - nearest(images, levels)) ** 2
     # A pixel that is exactly on a level was put there.
@@ -71,18 +61,13 @@ def agree(
     if not moved.any():
         return True
     squared = np.sum(apart[moved] / np.maximum(variances[moved], np.finfo(float).tiny))
-    return bool(squared <= scipy.stats.chi2.isf(_WRONGLY, int(moved.sum())))
+    return bool(squared <= scipy.stats.chi2.isf(_REJECTED, int(moved.sum())))
 
 
-def chance(
-    images: Float[np.ndarray, "*shape"], levels: int, free: Bool[np.ndarray, "*shape"]
-) -> float:
-    """The natural logarithm of how likely free pixels come so near to levels by chance.
+def chance(images: Pixels, levels: int, free: Bool[np.ndarray, "*shape"]) -> float:
+    """Return the log of how likely free pixels come so near to levels by chance.
 
-    Args:
-      images: an answer, before it is moved.
-      levels: number of levels above 0.
-      free: whether nothing but theta has brought each pixel to its place.
+    Pixels are free if nothing but theta has brought them to their place.
     """
     apart = np.abs(images - nearest(images, levels))[free] * levels
     if not len(apart):
@@ -91,8 +76,8 @@ def chance(
     return float(len(apart) * np.log(farthest))
 
 
-def expected_mse(variances: Float[np.ndarray, "*shape"], levels: int) -> float:
-    """The MSE that is left of independent Gaussian errors by moving onto levels.
+def expected_mse(variances: Pixels, levels: int) -> float:
+    """Return the MSE that moving onto levels leaves of independent Gaussian errors.
 
     A pixel that was farther off than half a level becomes a whole level wrong.
     """

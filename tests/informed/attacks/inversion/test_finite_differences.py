@@ -9,8 +9,12 @@ from sklearn.neural_network import MLPClassifier
 import informed
 import shadow
 from informed.attacks.inversion import Inversion
-from informed.attacks.inversion.derivatives import Differentiated
-from informed.attacks.inversion.repeats import Repeated
+from informed.attacks.inversion.derivatives import (
+    Differentiated,
+    DifferentiatedPrograms,
+)
+from informed.attacks.inversion.finite_differences import Repeated
+from informed.attacks.inversion.retraining import Programs
 from informed.experiment.training_settings import TrainingConfig
 
 KEY = jax.random.key(0)
@@ -52,8 +56,8 @@ def test_finite_differences_are_slopes(parts, rng):
     settings = {"width": 8, "draws": 2, "key": KEY}
     basis = rng.normal(size=(5, 64))
     images, labels = parts.test.images[:2].astype(np.float64), parts.test.labels[:2]
-    exact = Differentiated(told, tangents=8, rank=64, **settings)
-    runs = Repeated(told, **settings)
+    exact = Differentiated(DifferentiatedPrograms(told, rank=64, **settings))
+    runs = Repeated(Programs(told, **settings))
     expected = exact.slopes(images, labels, basis)
     found = runs.slopes(images, labels, basis)
     assert np.linalg.norm(found - expected) < 0.05 * np.linalg.norm(expected)

@@ -9,13 +9,12 @@ itself and updates slopes by secants.
 """
 
 import numpy as np
-from jaxtyping import Float
 
-from informed.attacks.inversion.retraining import Labels, Retraining, Unknowns
+from informed.attacks.inversion.retraining import Basis, Labels, Retraining, Unknowns
 
 # Length of the move, in pixel values, by which the slope of theta is measured.
 _PROBE = 1e-2
-# Bounds of the moves of finite differences, whatever is measured.
+# Bounds of the moves of finite differences, in pixel values, whatever is measured.
 _SMALLEST, _LARGEST = 1e-4, 1e-1
 # Relative size of the last digits of the float32 images that A is trained on.
 _LAST_DIGITS = 2.0**-23
@@ -24,19 +23,15 @@ _LAST_DIGITS = 2.0**-23
 class Repeated(Retraining):
     """The adversary's copy of an A that can only be run."""
 
-    _measured: float | None = None
+    _move: float | None = None
 
-    def slopes(
-        self, images: Unknowns, labels: Labels, basis: Float[np.ndarray, "m pixels"]
-    ) -> Float[np.ndarray, "params columns"]:
-        """Forward differences: one training per column, and one more.
-
-        Args, Returns: as `Retraining.slopes`.
-        """
+    def slopes(self, images: Unknowns, labels: Labels, basis: Basis) -> np.ndarray:
+        """Take forward differences: one training per column, and one more."""
+        if self._move is None:
+            self._move = self._balanced_move(images, labels)
         unknown, count = len(images), len(basis)
-        move = self._move(images, labels)
         lengths = np.linalg.norm(basis, axis=1)
-        steps = move / np.maximum(lengths, np.finfo(float).tiny)
+        steps = self._move / np.maximum(lengths, np.finfo(float).tiny)
         moved = np.repeat(images[None].astype(np.float64), unknown * count + 1, axis=0)
         for point in range(unknown):
             rows = slice(1 + point * count, 1 + (point + 1) * count)
@@ -46,10 +41,8 @@ class Repeated(Retraining):
         differences = thetas[1:] - thetas[0]
         return (differences / np.tile(steps, unknown)[:, None]).T
 
-    def _move(self, images: Unknowns, labels: Labels) -> float:
-        """The length of moves that balances curvature and rounding, measured once."""
-        if self._measured is not None:
-            return self._measured
+    def _balanced_move(self, images: Unknowns, labels: Labels) -> float:
+        """Measure the length of moves that balances curvature and rounding."""
         rng = np.random.default_rng(0)
         direction = rng.standard_normal(images.shape)
         direction /= np.linalg.norm(direction)
@@ -60,5 +53,4 @@ class Repeated(Retraining):
         apart = np.linalg.norm(thetas[1:] - thetas[0], axis=1)
         slope = max(apart[0] / _PROBE, np.finfo(float).tiny)
         move = float(np.sqrt(apart[1:].max() / slope))
-        self._measured = float(np.clip(move, _SMALLEST, _LARGEST))
-        return self._measured
+        return float(np.clip(move, _SMALLEST, _LARGEST))

@@ -12,6 +12,7 @@ import scipy.linalg
 from jaxtyping import Float
 from sklearn import covariance
 
+Differences = Float[np.ndarray, "..."]
 # Least variance across the strong directions, relative to the mean variance, so that
 # few samples never make a direction look free of noise.
 _LEAST_REST = 1e-3
@@ -21,22 +22,16 @@ _SAME = 1e-10
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Independent:
-    """Noise that is independent from weight to weight.
-
-    Attributes:
-      deviations: (params,), standard deviation of each weight, > 0.
-    """
+    """Noise that is independent from weight to weight, with deviations > 0."""
 
     deviations: Float[np.ndarray, " params"]
 
-    def whiten(
-        self, differences: Float[np.ndarray, "*several params"]
-    ) -> Float[np.ndarray, "*several params"]:
-        """Differences of theta, divided by the deviations."""
+    def whiten(self, differences: Differences) -> Differences:
+        """Divide differences of theta by the deviations."""
         return differences / self.deviations
 
     def levelled(self) -> "Independent":
-        """Independent noise of the same mean variance, equal for all weights."""
+        """Return independent noise of the same mean variance, equal for all weights."""
         level = np.sqrt(np.mean(self.deviations**2))
         return Independent(np.full_like(self.deviations, level))
 
@@ -46,19 +41,13 @@ class Projected:
     """Noise in the few directions of theta that tell about the target.
 
     Some dozens of draws are too few for a covariance in all directions.
-
-    Attributes:
-      onto: (params, k), the directions, in orthonormal columns.
-      factor: (k, k), lower Cholesky factor of the covariance along them.
     """
 
-    onto: Float[np.ndarray, "params k"]
-    factor: Float[np.ndarray, "k k"]
+    onto: Float[np.ndarray, "params k"]  # the directions, in orthonormal columns
+    factor: Float[np.ndarray, "k k"]  # Cholesky factor of the covariance along them
 
-    def whiten(
-        self, differences: Float[np.ndarray, "*several params"]
-    ) -> Float[np.ndarray, "*several k"]:
-        """Differences of theta along the directions, with unit covariance."""
+    def whiten(self, differences: Differences) -> Differences:
+        """Scale differences of theta along the directions to unit covariance."""
         along = differences @ self.onto
         flat = along.reshape(-1, along.shape[-1])
         white = scipy.linalg.solve_triangular(self.factor, flat.T, lower=True).T
@@ -70,41 +59,26 @@ class Correlated:
     """Noise that is strong in a few directions, and alike in all others.
 
     Kinks make such noise: a unit that crosses one moves many weights together.
-
-    Attributes:
-      deviations: (params,), units of the weights, > 0.
-      onto: (params, k), strong directions in these units, in orthonormal columns.
-      variances: (k,), additional variance along each strong direction.
-      rest: variance in every direction, strong ones included, > 0.
     """
 
-    deviations: Float[np.ndarray, " params"]
-    onto: Float[np.ndarray, "params k"]
-    variances: Float[np.ndarray, " k"]
-    rest: float
+    deviations: Float[np.ndarray, " params"]  # units of the weights, > 0
+    onto: Float[np.ndarray, "params k"]  # strong directions, in orthonormal columns
+    variances: Float[np.ndarray, " k"]  # additional variance along each of them
+    rest: float  # variance in every direction, strong ones included, > 0
 
-    def whiten(
-        self, differences: Float[np.ndarray, "*several params"]
-    ) -> Float[np.ndarray, "*several params"]:
-        """Differences of theta, divided by the symmetric root of the covariance."""
+    def whiten(self, differences: Differences) -> Differences:
+        """Divide differences of theta by the symmetric root of the covariance."""
         scaled = differences / (self.deviations * np.sqrt(self.rest))
         less = 1 - np.sqrt(self.rest / (self.rest + self.variances))
         return scaled - ((scaled @ self.onto) * less) @ self.onto.T
 
 
-def correlated(
-    samples: Float[np.ndarray, "samples params"],
-    deviations: Float[np.ndarray, " params"],
-) -> Correlated:
-    """Estimate noise in all directions from some dozens of samples.
+def correlated(samples: Differences, deviations: Differences) -> Correlated:
+    """Estimate noise in all directions from some dozens of samples around zero.
 
     Its strong directions are those of the samples. The variance beyond them is what one
-    half of the samples has outside of the span of the other half.
-
-    Args:
-      samples: independent samples of the noise, around zero.
-      deviations: standard deviation of each weight, > 0; the estimate keeps them on
-        average.
+    half of the samples has outside of the span of the other half. The estimate keeps
+    the deviations of the weights, > 0, on average.
     """
     count, params = samples.shape
     samples = samples / deviations
@@ -122,19 +96,14 @@ def correlated(
 
 
 def _directions(samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """An orthonormal basis of their span (params, k), and sums of squares along it."""
+    """Return a basis of the samples' span (params, k), and sums of squares along it."""
     squares, rotation = np.linalg.eigh(samples @ samples.T)
     kept = squares > _SAME * squares[-1]
     onto = samples.T @ (rotation[:, kept] / np.sqrt(squares[kept]))
     return onto, squares[kept]
 
 
-def estimate(
-    samples: Float[np.ndarray, "samples params"],
-    slopes: Float[np.ndarray, "params columns"],
-    *,
-    averaged: int,
-) -> Projected:
+def estimate(samples: Differences, slopes: np.ndarray, *, averaged: int) -> Projected:
     """Estimate noise from draws of theta, in the directions of some slopes.
 
     The correlation is shrunk after Ledoit and Wolf (2004). The mean that theta is
@@ -142,7 +111,7 @@ def estimate(
 
     Args:
       samples: theta, trained several times with nothing changed but the randomness.
-      slopes: derivatives of theta, with fewer columns than there are samples.
+      slopes: (params, columns), fewer columns than there are samples.
       averaged: number of draws in the mean that theta is compared with.
     """
     onto, _ = np.linalg.qr(slopes)

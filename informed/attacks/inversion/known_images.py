@@ -1,0 +1,65 @@
+"""The images that the adversary has, D_- and public ones: ranges, means and levels."""
+
+import dataclasses
+import functools
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from informed.attacks.inversion import coordinates, pixel_levels
+from informed.attacks.inversion.coordinates import Coordinates
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class KnownImages:
+    """Labelled images, and what their pixels have in common.
+
+    Attributes:
+      images: D_- and public images.
+      labels: their labels.
+      never_lit: pixels that are zero in all of D_- and have weights of their own in a
+        dense first layer.
+      use_levels: whether there are levels at all.
+    """
+
+    images: Float[np.ndarray, "known height width channels"]
+    labels: Int[np.ndarray, " known"]
+    never_lit: Bool[np.ndarray, " pixels"]
+    use_levels: bool = True
+
+    def of_class(self, label: int) -> Float[np.ndarray, "some height width channels"]:
+        """Return the images of a class, or all where it has none."""
+        members = self.labels == label
+        return self.images[members] if members.any() else self.images
+
+    def mean(self, label: int) -> Float[np.ndarray, "height width channels"]:
+        """Return the mean of a class, with pixels black that D_- never lights."""
+        mean = self.of_class(label).mean(axis=0)
+        return np.where(self.never_lit.reshape(mean.shape), 0, mean)
+
+    @functools.cached_property
+    def levels(self) -> int | None:
+        """Number of levels above zero on which all pixels lie; None: they don't."""
+        return pixel_levels.above_zero(self.images) if self.use_levels else None
+
+    @functools.cached_property
+    def range(self) -> tuple[float, float]:
+        """The darkest and the brightest value of a pixel."""
+        return float(self.images.min()), float(self.images.max())
+
+    @functools.cached_property
+    def constant(self) -> Bool[np.ndarray, " pixels"]:
+        """Columns that are the same in all images."""
+        flat = self.images.reshape(len(self.images), -1).astype(np.float64)
+        return flat.std(axis=0) < coordinates.SMALLEST_DEVIATION
+
+    @functools.cached_property
+    def coordinates(self) -> Coordinates:
+        """The principal components of all images."""
+        return coordinates.principal_components(self.images)
+
+    @functools.cached_property
+    def free_coordinates(self) -> Coordinates:
+        """Coordinates that hold no column to the range of the images."""
+        least = coordinates.FREE_DEVIATION
+        return coordinates.principal_components(self.images, least)

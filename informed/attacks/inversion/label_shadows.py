@@ -1,0 +1,54 @@
+"""A small shadow attack on one label: what theta of known images says of a release."""
+
+import dataclasses
+import functools
+
+import numpy as np
+from jaxtyping import Float
+
+from reconn import features
+from reconn.features import Standardiser
+from reconn.regression import Regression
+from shadow.models import ShadowModels
+from shadow.views import EVERYTHING
+
+# Scale of distances in the kernel regression: smooth, for outliers.
+_SCALE = 16.0
+# Ridge of that regression: few models of a label are noisy.
+_RIDGE = 1e-2
+# Bound on standardised weights, in standard deviations.
+_CLIP = 10.0
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LabelShadows:
+    """A few shadow models of one label, and the starts that they suggest."""
+
+    models: ShadowModels
+
+    @functools.cached_property
+    def _fitted(self) -> tuple[Standardiser, Regression]:
+        """A kernel regression from weights to images, and what standardises weights."""
+        models = self.models
+        standardise = features.fit(
+            models, EVERYTHING, num_models=len(models), clip=_CLIP
+        )
+        flat = models.images.reshape(len(models), -1)
+        weights = standardise(models.weights)
+        return standardise, Regression.fit(weights, flat, scale=_SCALE, ridge=_RIDGE)
+
+    def guess(self, theta: np.ndarray) -> Float[np.ndarray, "height width channels"]:
+        """Return the image that the kernel regression reads out of theta."""
+        if len(self.models) == 1:
+            return self.models.images[0].astype(np.float64)
+        standardise, regression = self._fitted
+        standardised = standardise(theta[None].astype(np.float32))
+        image = np.clip(regression(standardised), 0, 1)
+        return image.reshape(self.models.image_shape)
+
+    def nearest(self, theta: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return squared distances and images of the models of nearest theta."""
+        apart = self.models.weights - theta.astype(np.float32)[None]
+        distances = np.einsum("ij,ij->i", apart, apart)
+        rows = np.argsort(distances)[:count]
+        return distances[rows], self.models.images[rows].astype(np.float64)

@@ -1,0 +1,139 @@
+"""The problem that one release poses, where a search of it starts, and its answer.
+
+    A(D_- + z) = theta
+
+theta are the released weights, z the unknown points. `solving` and `cloud_search` give
+candidates, `certificate` judges them.
+"""
+
+import dataclasses
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from informed.attacks.inversion.coordinates import Space
+from informed.attacks.inversion.gauss_newton import Slopes
+from informed.attacks.inversion.inversion_config import InversionConfig
+from informed.attacks.inversion.known_images import KnownImages
+from informed.attacks.inversion.retraining import Retraining
+from informed.attacks.inversion.weight_noise import Independent
+from shadow.known import Known
+from shadow.threat import Release
+
+# A squared residual of at most this many times that of the noise is explained by it.
+NOISE_FACTOR = 10.0
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Published:
+    """The weights of one release, and what is known of its target.
+
+    Attributes:
+      theta: the released weights in float64.
+      deviations: standard deviations of what rounding the published numbers has
+        changed; None where they are published as they were trained.
+      known: pixels of the target that the adversary knows; None: none.
+    """
+
+    theta: Float[np.ndarray, " params"]
+    deviations: Float[np.ndarray, " params"] | None
+    known: Known | None = None
+
+    @classmethod
+    def of(cls, release: Release, i: int, known: Known | None = None) -> "Published":
+        """Take release number i, and what is known of its target."""
+        theta = release.weights[i].astype(np.float64)
+        deviations = quantisation.deviations(release, i)
+        return cls(theta, deviations, None if known is None else known.at(i))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Start:
+    """Images and labels at which a search begins.
+
+    Attributes:
+      labels: labels of the unknown points.
+      images: images to begin at.
+      patient: whether small gains are worth their steps, because a new start promises
+        less.
+      jacobian: derivatives there along the first components, where they are known.
+      free: whether columns that never vary among known images may move as well, for
+        targets with a value that no known record has.
+    """
+
+    labels: Int[np.ndarray, " unknown"]
+    images: Float[np.ndarray, "unknown height width channels"]
+    patient: bool
+    jacobian: Float[np.ndarray, "params components"] | None = None
+    free: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Problem:
+    """Unknown points of given labels, to be read out of one release.
+
+    Attributes:
+      published: the release.
+      runs: A as the adversary runs and differentiates it.
+      space: coordinates u of the unknown points, with their labels.
+      reach: bound on |u|, in standard deviations per component. Farther from the mean
+        there is no image of this kind, and training there tells nothing.
+      known: D_- and public images.
+      config: how hard to try.
+    """
+
+    published: Published
+    runs: Retraining
+    space: Space
+    reach: float
+    known: KnownImages
+    config: InversionConfig
+
+    def thetas(self, us: np.ndarray) -> Float[np.ndarray, "points params"]:
+        """Train with the images at several values of u."""
+        labels = np.tile(self.space.labels, (len(us), 1))
+        return self.runs.thetas(self.space.images(us), labels)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Candidate:
+    """A point at which a search ended, not yet judged.
+
+    Attributes:
+      u: coordinates of the images.
+      slopes: derivatives of whitened theta around them.
+      noise: the noise around the start, in whose units the slopes are; None where
+        theta scatters for randomness that isn't told.
+      limit: squared residual above which rounding is no explanation.
+    """
+
+    u: Float[np.ndarray, " unknowns"]
+    slopes: Slopes
+    noise: Independent | None = None
+    limit: float = np.inf
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Certificate:
+    """A reconstruction of the unknown points of one release, and what speaks for it.
+
+    Attributes:
+      images: float32, not cut to [0, 1].
+      labels: the labels that the images were searched with.
+      residual: squared distance from theta to what A gives for these images.
+      explained: whether rounding and published noise explain the residual.
+      certified: whether the residual is explained and the expected error is small
+        enough for the images to be taken for exact.
+      expected_mse: mean squared error per pixel that the curvature of the least-squares
+        problem leaves room for.
+      if_levels: whether the images are exact on condition that the target's pixels are
+        levels of the public images; theta alone doesn't say that they are.
+    """
+
+    images: Float[np.ndarray, "unknown height width channels"]
+    labels: Int[np.ndarray, " unknown"]
+    residual: float
+    explained: bool
+    certified: bool
+    expected_mse: float
+    if_levels: bool = False

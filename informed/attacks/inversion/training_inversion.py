@@ -1,0 +1,241 @@
+"""Inverting the training itself: exact reconstruction without a shadow model.
+
+THREAT: knows D_-, the training algorithm A and its initialisation (and, for
+mini-batches, their order), and has public images. White-box release. The label may be
+unknown.
+
+A is deterministic and differentiable, so the target is the solution of
+
+    min_z |A(D_- + z) - theta|^2
+
+by damped Gauss-Newton (`gauss_newton`) through the whole training run (`retraining`).
+What makes it work:
+
+- z in principal components of public images, scaled by their standard deviations
+  (`coordinates`). Few components first, all pixels last; the map bends too much for a
+  start in all of them.
+- Pixels that are black in all of D_-, and whose weights the release left where training
+  without the target leaves them, are black in the target; if not, they are certainly
+  lit. (With Adam theta jumps between.)
+- The start is the mean image of a class. The derivatives there rank the candidate
+  labels, and are the first step's Jacobian. Where it leads nowhere, as for outliers,
+  the next starts are read out of theta by a kernel regression (`starting_images`).
+
+Where training has kinks, clouds of runs take the place of derivatives (`clouds`). At a
+true target the residual is the rounding noise of A, which the adversary measures by
+training again: so they know *without the target* whether the reconstruction is exact
+(`certificate`).
+
+Where the released numbers are rounded (`Release.deviations`) or A draws randomness that
+isn't told, residuals are weighted by the covariance of that noise, the latter estimated
+by training repeatedly, and the Gaussian prior enters: the maximum a posteriori. The
+spread of the posterior is reported as `expected_mse`. Where theta_0 isn't told but the
+family of seeds it was drawn from is, the seed of each release is searched first.
+
+Source: ours. The key draws the randomness of A that isn't told, and further starts;
+all else is deterministic.
+"""
+
+import contextlib
+import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import threadpoolctl
+from jaxtyping import Array, Int
+
+from informed.attacks import seeds
+from informed.attacks.inversion import cloud_search
+from informed.attacks.inversion.background import Background
+from informed.attacks.inversion.certificate import certify
+from informed.attacks.inversion.inversion_config import InversionConfig
+from informed.attacks.inversion.problem import Certificate, Published
+from informed.attacks.inversion.solving import solve
+from informed.attacks.inversion.starting_images import (
+    likely_labels,
+    near_starts,
+    starts,
+)
+from shadow import bars, checks, devices
+from shadow.known import UNUSED
+from shadow.threat import Knowledge, Reconstruction, Release
+
+# Unknowns up to which clouds follow where derivatives have failed; with more a cloud
+# costs too many trainings.
+_MOST_UNKNOWNS = 1000
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Inversion:
+    """The attack; see the module's docstring.
+
+    Attributes:
+      config: how hard to try.
+      progress: whether to show a bar.
+    """
+
+    config: InversionConfig = dataclasses.field(default_factory=InversionConfig)
+    progress: bool = False
+
+    def __call__(
+        self, release: Release, knowledge: Knowledge, *, key: Array
+    ) -> Reconstruction:
+        """Reconstruct the target of every release, one after the other.
+
+        Args:
+          release: trained models.
+          knowledge: needs fixed and algorithm. An initialisation or order of
+            mini-batches that isn't told is drawn `draws` times, unless seeds are told
+            and that of the release is recovered. Uses public, labels and known where
+            they are told.
+        Returns: images, not cut to [0, 1]; labels and their margins; squared residuals;
+          certified; expected_mse.
+        Raises: ValueError: a fact that it needs is None, weights of another victim, or
+          not one label a release.
+        """
+        return Reconstruction.joined(list(self.each(release, knowledge, key=key)))
+
+    def each(
+        self, release: Release, knowledge: Knowledge, *, key: Array, first: int = 0
+    ) -> Iterator[Reconstruction]:
+        """Reconstruct target after target, for runs that may be cut off.
+
+        The reconstruction of a release doesn't depend on the others.
+
+        Args: as for `__call__`, and
+          first: the release to begin at, where a run that was cut off goes on.
+        Yields: the reconstruction of one target.
+        """
+        knowledge.require(release, "fixed", "algorithm")
+        rows = range(first, len(release))
+        rows = bars.bar(rows, desc="inversion", unit=" targets", show=self.progress)
+        labels = knowledge.labels
+        labels = None if labels is None else labels[:, None]
+        yield from self._reconstructions(release, knowledge, labels, key, rows)
+
+    def several(
+        self,
+        release: Release,
+        knowledge: Knowledge,
+        labels: Int[np.ndarray, "releases unknown"],
+        *,
+        key: Array,
+    ) -> Iterator[Reconstruction]:
+        """Reconstruct several unknown training points of every release, together.
+
+        Args:
+          release: models trained on D_- and the unknown points. With mini-batches, the
+            unknown points are the last of the training set, in the order of `labels`.
+          knowledge: what the adversary is told; needs fixed and algorithm.
+          key: draws the randomness of A that isn't told, and further starts.
+          labels: the labels of the unknown points of each release.
+        Yields: one per release, whose rows are the unknown points. Points of one label
+          may come in any order.
+        """
+        knowledge = dataclasses.replace(knowledge, labels=None)
+        knowledge.require(release, "fixed", "algorithm")
+        if knowledge.known is not None:
+            raise checks.FieldError("known", UNUSED.format("several"))
+        if len(labels) != len(release):
+            raise ValueError(
+                f"Expected one row of labels per release, {len(release)}, got"
+                f" {len(labels)}."
+            )
+        rows = range(len(release))
+        yield from self._reconstructions(release, knowledge, labels, key, rows)
+
+    def _reconstructions(
+        self,
+        release: Release,
+        knowledge: Knowledge,
+        labels: Int[np.ndarray, "releases unknown"] | None,
+        key: Array,
+        rows: Iterable[int],
+    ) -> Iterator[Reconstruction]:
+        """Reconstruct release after release; labels of None are ranked."""
+        # Where the seed of theta_0 isn't told it is searched; releases whose seed is
+        # recovered are inverted as if it were told.
+        known = seeds.with_seeds(
+            release, knowledge, key=jax.random.fold_in(key, 1), progress=self.progress
+        )
+        # The last background with a recovered seed, and the last one without.
+        last: dict[bool, Background] = {}
+        for i in rows:
+            recovered = known[i] is not knowledge
+            if recovered not in last or last[recovered].knowledge is not known[i]:
+                last[recovered] = Background(self.config, known[i], key)
+            background = last[recovered] = last[recovered].at(i)
+            published, margins = Published.of(release, i, knowledge.known), None
+            trained_before = background.runs.runs
+            with _one_thread():
+                if labels is None:
+                    likely, margin = likely_labels(background, published.theta)
+                    tried, margins = likely[:, None], np.array([margin])
+                else:
+                    tried = labels[i : i + 1]
+                best = _best(certificates(background, published, tried))
+            points, trained = len(best.labels), background.runs.runs - trained_before
+            yield Reconstruction(
+                images=best.images,
+                labels=best.labels,
+                residuals=np.full(points, best.residual),
+                certified=np.full(points, best.certified),
+                exact_if_levels=np.full(points, best.if_levels),
+                expected_mse=np.full(points, best.expected_mse),
+                label_margins=margins,
+                trainings=np.array([trained]) if points == 1 else None,
+            )
+
+
+def certificates(
+    background: Background,
+    published: Published,
+    labels: Int[np.ndarray, "candidates unknown"],
+) -> Iterator[Certificate]:
+    """Solve from one start after the other, the most promising first, and certify.
+
+    The labels are those worth trying.
+    """
+    random = background.runs.random
+    bent = not random and background.bent
+    if not bent:
+        for start in starts(background, published, labels):
+            problem = background.pose(published, start)
+            yield certify(problem, solve(problem, start))
+    few = labels.shape[1] == 1 and len(background.known.coordinates) <= _MOST_UNKNOWNS
+    if random or background.config.engine == "derivatives" or not (bent or few):
+        return
+    near = near_starts(background, published, labels)
+    near = near if bent else itertools.islice(near, 1)
+    yield from cloud_search.certificates(background, published, near)
+
+
+def _best(certificates: Iterator[Certificate]) -> Certificate:
+    """Take the first that explains theta, or else the one of least residual."""
+    tried = []
+    for certificate in certificates:
+        if certificate.explained:
+            return certificate
+        tried.append(certificate)
+    # Where training diverges the residual is NaN.
+    return min(tried, key=lambda c: c.residual if c.residual >= 0 else np.inf)
+
+
+def _one_thread() -> contextlib.AbstractContextManager[Any]:
+    """Give NumPy's products one thread, for as long as it is entered.
+
+    OpenBLAS's threads spin for a while after a product, and trainings that follow on
+    the same cores are slower: four of MNIST took 100 ms in place of 70. The products
+    themselves are a hundredth of these. SciPy's library keeps its threads, since JAX
+    solves by it, and theta's last bits may depend on their number.
+    """
+    if not devices.cache_bound():
+        return contextlib.nullcontext()
+    libraries = threadpoolctl.ThreadpoolController()
+    paths = [library["filepath"] for library in libraries.info()]
+    ours = [p for p in paths if any(x.startswith("numpy") for x in Path(p).parts)]
+    return libraries.select(filepath=ours).limit(limits=1)
