@@ -8,7 +8,7 @@ from typing import Any
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
-from informed.cli import registering, shipped
+from informed.cli import bundled, registering
 from informed.experiment.settings import Experiment
 from shadow import checks
 
@@ -34,7 +34,7 @@ def values(overrides: Sequence[str]) -> dict[str, Any]:
             raise ValueError(f"Unknown argument {argument!r}. See `informed --help`.")
         if argument.startswith("--config="):
             name, colon, size = argument.removeprefix("--config=").partition(":")
-            file = shipped.resolve(name)
+            file = bundled.resolve(name)
             registering.see_beside(file)
             argument = f"--config={file}{colon}{size}"
         argv.append(argument)

@@ -23,8 +23,8 @@ import numpy as np
 import dp
 from dp import accounting, bounds, checks, poisson, rero
 from dp.batches import SAMPLINGS
-from informed.cli import baselines, registering
-from informed.cli.commands import refuse_unknown
+from informed.cli import registering, success_without
+from informed.cli.command_table import refuse_unknown
 from shadow import files
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
             help="the probability of success that is allowed, above kappa",
         )
     _add_training(parser)
-    baselines.add_arguments(parser)
+    success_without.add_arguments(parser)
     parser.add_argument(
         "--relation",
         default="zero_out",
@@ -122,7 +122,7 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     """Run one of `COMMANDS` and print what it has to say."""
     refuse_unknown(rest)
     registering.run(arguments.bounds)
-    log_kappa = baselines.log_kappa(arguments)
+    log_kappa = success_without.log_kappa(arguments)
     history = _history(arguments)
     if history is None:
         result, bound = _of_arguments(arguments, log_kappa)

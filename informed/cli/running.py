@@ -11,7 +11,7 @@ import jax
 from informed import report
 from informed.attacks import registry
 from informed.cli import gate
-from informed.cli.commands import refuse_unknown
+from informed.cli.command_table import refuse_unknown
 from informed.cli.configuration import load_experiment
 from informed.experiment import evaluation, pipeline
 from informed.experiment.stages import Paths

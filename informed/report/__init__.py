@@ -1,6 +1,6 @@
 """Pictures, tables and pages of finished attacks: `report` is what they are made of."""
 
-from informed.report.pictures import (
+from informed.report.plots import (
     distance_histogram,
     png,
     reconstruction_grid,

@@ -173,7 +173,7 @@ def test_another_bound_of_the_same_name_is_refused(monkeypatch):
 
 
 def test_a_field_that_stands_twice_is_refused(tmp_path, capsys):
-    from informed.cli.commands import main
+    from informed.cli.command_table import main
 
     file = tmp_path / "history.json"
     once = json.dumps({"history": [[1.0, 0.01, 10]], "mechanism": "rdp"})
@@ -195,7 +195,7 @@ def test_a_field_that_stands_twice_is_refused(tmp_path, capsys):
     ],
 )
 def test_sizes_of_a_prior_that_it_does_not_have(options, message, capsys):
-    from informed.cli.commands import main
+    from informed.cli.command_table import main
 
     command = "bound --noise-multiplier=1 --steps=10 --dim=784 --mse=0.01"
     with pytest.raises(SystemExit):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from informed.attacks import registry
-from informed.audit import auditing, budget, playing, trained
+from informed.audit import auditing, timetable, trained, trials
 from shadow import limits
 from shadow.threat import Reconstruction
-from tests.informed.audit.trainings import linear
+from tests.informed.audit.audited_trainings import linear
 
 TARGETS = 4
 
@@ -29,7 +29,7 @@ def models(checked):
 @pytest.fixture(scope="module")
 def whole(checked, models):
     row = registry.find("inversion")
-    return playing.attempt(row, models, checked, limit=600.0)
+    return trials.attempt(row, models, checked, limit=600.0)
 
 
 def cut_off(whole, count):
@@ -51,12 +51,14 @@ def cut_off(whole, count):
 
 
 def schedule(seconds):
-    return budget.Schedule(limits.Clock(seconds), ("inversion", "kernel", "defences"))
+    return timetable.Schedule(
+        limits.Clock(seconds), ("inversion", "kernel", "defences")
+    )
 
 
 def continued(trial, models, checked, seconds):
     said = []
-    (found,) = playing.continued(
+    (found,) = trials.continued(
         [trial], models, checked, schedule(seconds), said.append
     )
     return found, said
@@ -92,7 +94,7 @@ def test_time_that_is_over_before_the_attack_is_made_costs_one_target(
 ):
     row = registry.find("inversion")
     begun = cut_off(whole, 2)
-    found = playing.attempt(row, models, checked, limit=0.0, begun=begun)
+    found = trials.attempt(row, models, checked, limit=0.0, begun=begun)
     assert found.finished.tolist() == [True, True, False]
     np.testing.assert_array_equal(found.images[:2], whole.images[:2])
 
@@ -113,7 +115,7 @@ def test_a_finished_inversion_is_left_alone(whole, models, checked):
 def test_defences_keep_their_share():
     with_defences = schedule(100.0).again("inversion")
     assert with_defences == pytest.approx(100 * 0.45 / 0.57, rel=1e-2)
-    alone = budget.Schedule(limits.Clock(100.0), ("inversion", "kernel"))
+    alone = timetable.Schedule(limits.Clock(100.0), ("inversion", "kernel"))
     assert alone.again("inversion") == pytest.approx(100, rel=1e-2)
 
 

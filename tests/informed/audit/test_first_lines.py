@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 
-from informed.cli import audit as command
+from informed.cli import audit_command as command
 from informed.cli import printed
 from informed.cli.progress import Progress
 from informed.report import words

@@ -6,7 +6,7 @@ import pytest
 import informed
 from informed.report import words
 from shadow import checks
-from tests.informed.audit.trainings import check
+from tests.informed.audit.audited_trainings import check
 
 QUICK = {
     "fixed": 30, "targets": 2, "minutes": 0.5, "version": "1",

@@ -82,9 +82,9 @@ class Report:
         Args:
           redact: numbers only, no record and no guess.
         """
-        from informed.report import page  # which reads documents
+        from informed.report import html_page  # which reads documents
 
-        return page.render(self, redact=redact)
+        return html_page.render(self, redact=redact)
 
     def save(self, path: str | os.PathLike, *, redact: bool = False) -> Path:
         """Write .html, .json or .csv, by the end of the name.

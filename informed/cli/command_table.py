@@ -31,12 +31,12 @@ class Command(NamedTuple):
     resumes: bool = True
 
 
-_RUN, _AUDIT = "informed.cli.running", "informed.cli.audit"
-_BOUND, _WEIGHTS = "informed.cli.privacy", "informed.cli.experiments"
+_RUN, _AUDIT = "informed.cli.running", "informed.cli.audit_command"
+_BOUND, _WEIGHTS = "informed.cli.privacy", "informed.cli.weights_alone"
 COMMANDS = {
     "run": Command(_RUN, "all stages: shadow, attack, evaluate"),
     "shadow": Command(
-        "informed.cli.shadow",
+        "informed.cli.shadow_command",
         "train shadow and released models; info, verify, merge: of stores",
     ),
     "attack": Command(_RUN, "attack the released models, by each of config.attacks"),

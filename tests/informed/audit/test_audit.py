@@ -14,11 +14,11 @@ import pytest
 from sklearn import linear_model
 
 import informed
-from informed.audit import Report, noise, schema, subject
+from informed.audit import Report, noise_game, schema, subject
 from informed.cli import main
-from informed.report import page, words
+from informed.report import html_page, words
 from shadow import checks, files
-from tests.informed.audit.trainings import linear
+from tests.informed.audit.audited_trainings import linear
 
 SOURCE = """
 import jax
@@ -105,7 +105,7 @@ def test_csv_is_tidy(audit):
 
 def test_the_page_stands_alone(audit):
     html = audit.html()
-    assert len(html.encode()) < page.MOST_BYTES
+    assert len(html.encode()) < html_page.MOST_BYTES
     assert "<script" not in html
     assert not re.search(r"(src|href)=\"(?!data:|#)", html)
     assert "@import" not in html
@@ -252,10 +252,10 @@ def test_the_noise_that_is_declared_is_named_and_a_broken_bound_too(audit):
 
 def test_noise_that_nobody_names_is_refused():
     kept = {"steps": 5, "noise_multiplier": 2.0}
-    assert noise.declared(kept, given=False, default=None) == 2.0
-    assert noise.declared({"steps": 5}, given=True, default=3.0) == 3.0
+    assert noise_game.declared(kept, given=False, default=None) == 2.0
+    assert noise_game.declared({"steps": 5}, given=True, default=3.0) == 3.0
     with pytest.raises(checks.FieldError, match="lacks noise_multiplier"):
-        noise.declared({"steps": 5}, given=False, default=None)
+        noise_game.declared({"steps": 5}, given=False, default=None)
 
 
 def test_words_of_columns_are_redacted(audit):

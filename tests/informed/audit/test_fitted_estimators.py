@@ -10,7 +10,7 @@ import informed
 from informed.attacks import registry
 from informed.report import words
 from shadow import released, tables
-from tests.informed.audit.trainings import check
+from tests.informed.audit.audited_trainings import check
 
 
 def flat(images):
