@@ -219,7 +219,7 @@ def continued(
     """
     outcomes = []
     for trial in trials:
-        if trial.name == "inversion" and trial.found and trial.needs:
+        if trial.name == "inversion" and trial.reconstruction and trial.needs:
             limit = schedule.again("inversion")
             if limit >= trial.needs:
                 progress(f"inversion goes on, at most {words.seconds(limit)}")

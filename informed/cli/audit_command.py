@@ -199,7 +199,7 @@ def _audit(arguments: argparse.Namespace) -> None:
         print(files.as_json(values).decode(), end="")
     else:
         print(f"{table(report.values)}\n")
-        for sentence in words.answer(report.values):
+        for sentence in words.first_lines(report.values):
             print(sentence)
         for out in arguments.out:
             print(f"{'written':<12}{out}")

@@ -111,7 +111,7 @@ class Report:
         )
 
     def __str__(self) -> str:
-        return " ".join(words.answer(self.values))
+        return " ".join(words.first_lines(self.values))
 
 
 def require_end(path: str | os.PathLike) -> str:

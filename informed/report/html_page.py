@@ -47,7 +47,7 @@ def _page(
         _TEMPLATE,
         values=values,
         redact=redact,
-        answer=words.answer(values),
+        first_lines=words.first_lines(values),
         not_said=words.NOT_SAID,
         broken=words.broken(values.get("bounds")),
         columns=_columns(pictures),

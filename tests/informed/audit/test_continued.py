@@ -34,7 +34,7 @@ def whole(checked, models):
 
 def cut_off(whole, count):
     """The trial as it is when time is over at the target after so many."""
-    parts = dataclasses.asdict(whole.found)
+    parts = dataclasses.asdict(whole.reconstruction)
     first = {n: None if v is None else v[:count] for n, v in parts.items()}
     finished = np.arange(count + 1) < count
     images = np.where(finished[:, None, None, None], whole.images[: count + 1], np.nan)
@@ -43,8 +43,8 @@ def cut_off(whole, count):
         images=images,
         finished=finished,
         certified=whole.certified[: count + 1] & finished,
-        found=Reconstruction(**first),
-        trainings=int(whole.found.trainings[:count].sum()),
+        reconstruction=Reconstruction(**first),
+        trainings=int(whole.reconstruction.trainings[:count].sum()),
         needs=0.1,
         why_not=f"out of time at target {count + 1} of {TARGETS}",
     )
@@ -71,7 +71,9 @@ def test_going_on_finds_what_one_go_finds(count, whole, models, checked):
     assert said[0].startswith("inversion goes on")
     np.testing.assert_array_equal(found.images, whole.images)
     np.testing.assert_array_equal(found.certified, whole.certified)
-    np.testing.assert_array_equal(found.found.residuals, whole.found.residuals)
+    np.testing.assert_array_equal(
+        found.reconstruction.residuals, whole.reconstruction.residuals
+    )
     assert found.finished.tolist() == [True] * TARGETS
     assert (found.needs, found.why_not) == (None, "")
     # What all targets share is trained once more.

@@ -70,7 +70,7 @@ def test_an_attack_that_stops_counts_as_not_tried(error, digits):
     assert (trial.applies, trial.images) == (True, None)
     assert "it broke" in trial.why_not
     judged = judging.judge(trial, models.targets, models.targets, [])
-    assert words.not_begun(judged)
+    assert (judged["applies"], judged["tried"]) == (True, False)
     values = {"attacks": [judged], "subject": {"kind": "images"}}
     assert words.unfinished(values)[0].startswith("Inversion was not tried: it stopped")
 
