@@ -1,4 +1,4 @@
-"""The command `informed`: `commands` has every command by its name."""
+"""The command `informed`: `command_table` has every command by its name."""
 
 from informed.cli.command_table import main
 

@@ -1,4 +1,4 @@
-"""`python -m informed.cli`."""
+"""Run the command line as `python -m informed.cli`."""
 
 from informed.cli.command_table import main
 

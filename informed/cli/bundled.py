@@ -1,4 +1,4 @@
-"""Configurations that are shipped with the package: `--config=digits`.
+"""Find configurations that come with the package: `--config=digits`.
 
 In a checkout they lie in `configs/`; a wheel holds a copy of that folder beside this
 package (`force-include` in pyproject.toml).
@@ -12,23 +12,19 @@ _PACKAGE = Path(informed.__file__).parent
 
 
 def folder() -> Path | None:
-    """Where they lie; None in an installation that lost them."""
-    for found in (_PACKAGE / "configs", _PACKAGE.parent / "configs"):
-        if (found / "digits.py").is_file():
-            return found
-    return None
+    """Return where they lie; None in an installation that lost them."""
+    places = (_PACKAGE / "configs", _PACKAGE.parent / "configs")
+    return next((p for p in places if (p / "digits.py").is_file()), None)
 
 
 def names() -> tuple[str, ...]:
-    """What `--config` takes beside files, sorted: "cifar10", "digits", ..."""
-    found = folder()
-    if found is None:
-        return ()
-    return tuple(sorted(file.stem for file in found.glob("*.py")))
+    """Return what `--config` takes beside files, sorted: "cifar10", "digits", ..."""
+    place = folder()
+    return () if place is None else tuple(sorted(f.stem for f in place.glob("*.py")))
 
 
 def resolve(name: str) -> Path:
-    """The file of `--config=NAME`: NAME itself if it is a file, or what is shipped.
+    """Return the file of `--config=NAME`: NAME if it is a file, or what is bundled.
 
     Args:
       name: a path, or one of `names`.
@@ -36,9 +32,9 @@ def resolve(name: str) -> Path:
     """
     if Path(name).is_file():
         return Path(name)
-    found = folder()
-    if found is not None and name in names():
-        return found / f"{name}.py"
+    place = folder()
+    if place is not None and name in names():
+        return place / f"{name}.py"
     raise ValueError(
         f"Expected --config=FILE or --config=NAME; there is no file {name!r}. Shipped"
         f" are {', '.join(names()) or 'none'}."

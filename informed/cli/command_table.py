@@ -16,7 +16,7 @@ from informed.cli import helping
 
 
 class Command(NamedTuple):
-    """A command.
+    """A command of `informed`, by its module.
 
     Attributes:
       module: what it is in.
@@ -65,7 +65,6 @@ COMMANDS = {
         _AUDIT, "attacks side by side, of an audit's .json or a work directory"
     ),
     "report": Command(_AUDIT, "a page of any work directory: one .html file"),
-    "completion": Command(__name__, "completion for bash or zsh", False),
 }
 _EXPECTED = (
     ValueError,
@@ -79,7 +78,7 @@ _EXPECTED = (
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Entry point.
+    """Run the command line, the entry point of `informed`.
 
     Exits with 0; with 2 and one line on what was wrong; with 3 where an audit's
     pre-flight found what has to be mended first; with 4 where --max-success
@@ -87,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """
     argv = sys.argv[1:] if argv is None else list(argv)
     asked = next((word for word in argv if not word.startswith("-")), "")
-    arguments, rest = parsers(asked)[0].parse_known_args(argv)
+    arguments, rest = parser_of(asked).parse_known_args(argv)
     arguments.argv = argv
     try:
         _execute(arguments, rest)
@@ -104,23 +103,20 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.exit(130)
 
 
-def parsers(
-    asked: str,
-) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
-    """All commands, and the arguments of the one that is asked for.
+def parser_of(asked: str) -> argparse.ArgumentParser:
+    """Return the parser of all commands, with the arguments of the one asked for.
 
     Args:
       asked: a command; "": none, so that no module is loaded.
-    Returns: the parser of the command line, and of each command.
     """
-    whole = argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         prog="informed",
         description=helping.STORY,
         epilog=helping.END,
         formatter_class=helping.formatter,
         allow_abbrev=False,
     )
-    added = whole.add_subparsers(dest="command", required=True, metavar="command")
+    added = parser.add_subparsers(dest="command", required=True, metavar="command")
     for name, command in COMMANDS.items():
         one = added.add_parser(
             name,
@@ -135,29 +131,17 @@ def parsers(
             module.add_arguments(one, name)
             one.add_argument("--json", action="store_true", help="print JSON")
             one.add_argument("--debug", action="store_true", help="show tracebacks")
-    return whole, added.choices
-
-
-def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
-    """What `informed completion` takes."""
-    command.add_argument("shell", choices=("bash", "zsh"))
-
-
-def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
-    """Print the script of `informed completion`."""
-    refuse_unknown(rest)
-    each = {name: parsers(name)[1][name] for name in COMMANDS}
-    print(helping.completion(arguments.shell, each))
+    return parser
 
 
 def refuse_unknown(rest: Sequence[str]) -> None:
-    """Raise ValueError where there are arguments that the command doesn't know."""
+    """Refuse arguments that the command doesn't know, by a ValueError."""
     if rest:
         raise ValueError(f"Unknown argument {rest[0]!r}. See `informed --help`.")
 
 
 def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
-    """Run a command."""
+    """Load the module of a command, and run it."""
     command = COMMANDS[arguments.command]
     module: Any = importlib.import_module(command.module)
     with contextlib.ExitStack() as stack:
@@ -175,7 +159,7 @@ def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
 
 
 def _remedy(error: Exception, arguments: argparse.Namespace) -> str:
-    """What to do about an error, in terms of the command line."""
+    """Say what to do about an error, in terms of the command line."""
     from shadow.records import (
         ConfigurationMismatchError,
         NotMadeError,

@@ -1,7 +1,6 @@
 """What `informed --help` and `informed COMMAND --help` say beside the arguments."""
 
 import argparse
-from collections.abc import Mapping
 
 STORY = """\
 Can one training record be read back out of a released model?
@@ -46,45 +45,16 @@ _EXAMPLES = {
         "informed shadow plan --config=configs/mnist.py --workdir=runs/mnist\n"
         "  informed shadow --config=configs/mnist.py --workdir=runs/mnist"
     ),
-    "completion": 'eval "$(informed completion bash)"',
 }
 
 
 def formatter(prog: str) -> argparse.HelpFormatter:
-    """One line a command."""
+    """Format the help with one line a command."""
     return argparse.RawDescriptionHelpFormatter(prog, max_help_position=15, width=96)
 
 
 def epilog(command: str) -> str:
-    """What the help of a command ends with: an example."""
+    """Return what the help of a command ends with: an example."""
     example = _EXAMPLES.get(command, _STAGE.format(command))
     more = f"\n{_CONFIGURED}" if "--config=" in example else ""
     return f"Example:\n  {example}\n{more}"
-
-
-def completion(shell: str, parsers: Mapping[str, argparse.ArgumentParser]) -> str:
-    """A script that completes commands and options, for bash or zsh.
-
-    Args:
-      shell: "bash" or "zsh".
-      parsers: by the name of their command.
-    """
-    cases = []
-    for name, parser in parsers.items():
-        options = [o for action in parser._actions for o in action.option_strings]
-        cases.append(f'    {name}) words="{" ".join(options)}" ;;')
-    lines = [
-        "_informed() {",
-        '  local words="" current="${COMP_WORDS[COMP_CWORD]}"',
-        '  case "${COMP_WORDS[1]}" in',
-        *cases,
-        "  esac",
-        f'  [ "$COMP_CWORD" -eq 1 ] && words="{" ".join(parsers)}"',
-        '  COMPREPLY=($(compgen -W "$words" -- "$current"))',
-        '  [ ${#COMPREPLY[@]} -eq 0 ] && COMPREPLY=($(compgen -f -- "$current"))',
-        "}",
-        "complete -o filenames -F _informed informed",
-    ]
-    if shell == "zsh":
-        lines.insert(0, "autoload -U +X bashcompinit && bashcompinit")
-    return "\n".join(lines)

@@ -15,7 +15,7 @@ _STDOUT = 1
 
 @contextlib.contextmanager
 def aside(log: Path | None) -> Iterator[None]:
-    """Whatever is printed inside goes to a file; to stderr, where there is none.
+    """Send whatever is printed inside to a file; to stderr, where there is none.
 
     Args:
       log: written anew, and removed again where nothing was printed.

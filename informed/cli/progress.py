@@ -1,4 +1,4 @@
-"""What a long command is doing, a line a step."""
+"""Say what a long command is doing, a line a step."""
 
 import argparse
 import sys
@@ -38,14 +38,14 @@ class Progress:
             threading.Thread(target=self._repeat, daemon=True).start()
 
     def __call__(self, what: str) -> None:
-        """A step begins."""
+        """Say that a step begins."""
         self._what = what
         due = time.monotonic() - self._said >= self._every
         if not self._quiet and (due or self._stream.isatty()):
             self._say(what)
 
     def close(self) -> None:
-        """No more lines."""
+        """Print no more lines."""
         self._done.set()
 
     def _repeat(self) -> None:
@@ -56,8 +56,10 @@ class Progress:
     def _say(self, what: str) -> None:
         self._said = time.monotonic()
         passed = self._said - self._started
-        left = ""
+        rest = ""
         if self._minutes is not None:
-            rest = 60 * self._minutes - passed
-            left = f", at most {words.seconds(rest)} left" if rest > 0 else ", ending"
-        print(f"[{words.seconds(passed)}{left}] {what}", file=self._stream, flush=True)
+            seconds = 60 * self._minutes - passed
+            rest = ", ending"
+            if seconds > 0:
+                rest = f", at most {words.seconds(seconds)} left"
+        print(f"[{words.seconds(passed)}{rest}] {what}", file=self._stream, flush=True)

@@ -20,7 +20,7 @@ from shadow.launchers.share import Share
 
 
 def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
-    """What the command of a name takes."""
+    """Add the arguments of the command of a name."""
     if name == "attacks":
         return
     add_places(command, required=True)
@@ -41,7 +41,7 @@ def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
 
 
 def add_places(command: argparse.ArgumentParser, *, required: bool) -> None:
-    """Where a command reads and writes, and how it speaks.
+    """Add where a command reads and writes, and how it speaks.
 
     Args:
       required: whether a work directory has to be named.
@@ -118,7 +118,7 @@ def _join(processes: str) -> None:
 
 
 def folder(workdir: str) -> Path:
-    """Where a run writes.
+    """Return the folder that a run writes to.
 
     Raises: ValueError: an address.
     """
@@ -131,7 +131,7 @@ def folder(workdir: str) -> Path:
 
 
 def _attacks(*, as_json: bool) -> str:
-    """All attacks with their threat models; those on weights alone come last."""
+    """List all attacks with their threat models; those on weights alone come last."""
     importlib.import_module("uninformed.rows")
     rows = [row.threat_model for row in registry.rows().values()]
     if as_json:

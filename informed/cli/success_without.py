@@ -1,4 +1,4 @@
-"""How often the best guess succeeds without the release, on the command line.
+"""Say on the command line how often the best guess succeeds without the release.
 
 --kappa 0.01, --log-kappa -7.5, or --prior gaussian --dim 784 --sigma 0.3 --mse 0.0232
 """
@@ -18,7 +18,7 @@ _PRIORS: dict[str, tuple[str, ...]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The three ways in which it may be said."""
+    """Add the three ways in which it may be said."""
     group = parser.add_argument_group(
         "success without the release", "one of --kappa, --log-kappa and --prior"
     )
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def log_kappa(arguments: argparse.Namespace) -> float:
-    """log kappa, given or from a prior.
+    """Return log kappa, as it is given or from a prior.
 
     Raises: ValueError: not exactly one of the three ways, a prior without its sizes, or
       a size that the way doesn't use.

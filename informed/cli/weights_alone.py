@@ -13,7 +13,7 @@ from informed.cli.running import add_places, folder
 
 
 def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
-    """What the commands take."""
+    """Add the arguments of both commands."""
     add_places(command, required=True)
 
 

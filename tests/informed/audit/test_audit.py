@@ -337,14 +337,6 @@ def test_help_is_one_screen_and_shows_an_example(capsys):
         assert f"informed {name} " in capsys.readouterr().out.split("Example:")[1]
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
-def test_completion_knows_commands_and_options(shell, capsys):
-    main(["completion", shell])
-    script = capsys.readouterr().out
-    assert "audit) words=" in script
-    assert "--minutes" in script
-
-
 def test_a_part_that_there_is_not_is_refused(code):
     with pytest.raises(ValueError, match=r"audit.skip.*Did you mean 'defences'"):
         informed.audit(code, "digits", skip=("defence",))
