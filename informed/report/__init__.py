@@ -1,4 +1,4 @@
-"""Pictures, tables and pages of finished attacks: `report` is what they are made of."""
+"""Pictures, tables and pages of finished attacks, which `document` holds."""
 
 from informed.report.plots import (
     distance_histogram,
