@@ -71,12 +71,13 @@ def rank(
     certain: list[list[str]] = [[] for _ in range(len(truth))]
     judged = np.zeros(len(truth), bool)  # by an attack that certifies, and finished it
     for trial in trials:
-        errors = judging.errors(trial, truth)
+        verdict = judging.verdict(trial, truth, pool, baselines)
+        errors = verdict.mse
         by_attack[trial.name][: len(errors)] = errors
         if not trial.reads_one:
             continue
         best[: len(errors)] = np.minimum(best[: len(errors)], errors)
-        read[: len(errors)] |= judging.read(trial, truth, pool, baselines)
+        read[: len(errors)] |= verdict.read
         if trial.certified is not None and trial.finished is not None:
             judged[: len(errors)] |= trial.finished
             for i in np.flatnonzero(trial.finished & trial.certified):

@@ -6,7 +6,7 @@ guessed from all the other columns of the target itself. An attack succeeds at a
 where its guess is nearer than all of these, or exact.
 
 Exact is what differs from the target by a thousandth of the spread of the records, and
-is nearer than what anybody could have guessed: see `exact`.
+is nearer than what anybody could have guessed: see `Verdict`.
 """
 
 import dataclasses
@@ -145,15 +145,6 @@ def thresholds(guesses: list[Baseline]) -> Float[np.ndarray, " targets"]:
     return np.min([guess.mse for guess in guesses if guess.oracle], axis=0)
 
 
-def errors(trial: Trial, truth: Examples) -> Float[np.ndarray, " attempted"]:
-    """Return the MSE of each guess; infinite where there is none."""
-    if trial.images is None:
-        return np.empty(0)
-    count = len(trial.images)
-    mse = metrics.mse(truth.images[:count], np.clip(trial.images, 0, 1))
-    return np.where(np.isfinite(mse), mse, np.inf)
-
-
 def spread(
     pool: Examples, targets: np.ndarray
 ) -> Float[np.ndarray, "targets features"]:
@@ -183,55 +174,56 @@ def spread(
     return np.maximum(widths, _ROUNDING * np.abs(asked))
 
 
-def right(
-    trial: Trial, truth: Examples, pool: Examples
-) -> Bool[np.ndarray, " attempted"]:
-    """Tell which guesses are the target, to `EXACT` of the spread of the records."""
-    if trial.images is None:
-        return np.zeros(0, bool)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Verdict:
+    """What an attack's guesses are, one of the first targets each.
+
+    Attributes:
+      mse: mean squared errors; infinite where there is no guess.
+      right: whether they are the target, to `EXACT` of the spread of the records.
+      exact: whether they are right, and nearer than any guess without the release.
+      read: whether they are finished, and exact or nearer than any oracle. Of a record
+        that is named out of a gallery, nothing but the right one counts.
+    """
+
+    mse: Float[np.ndarray, " attempted"]
+    right: Bool[np.ndarray, " attempted"]
+    exact: Bool[np.ndarray, " attempted"]
+    read: Bool[np.ndarray, " attempted"]
+
+
+def verdict(
+    trial: Trial, targets: Examples, pool: Examples, guesses: list[Baseline]
+) -> Verdict:
+    """Hold the guesses of an attack that was played against the truth.
+
+    Args:
+      trial: the attack, as it was played.
+      targets: the records that were to be guessed.
+      pool: all that is known to everyone.
+      guesses: baselines at the same targets.
+    """
+    assert trial.images is not None
     count = len(trial.images)
-    units = spread(pool, truth.images[:count])
-    guesses = np.clip(trial.images.reshape(count, -1).astype(np.float64), 0, 1)
-    apart = (guesses - truth.images[:count].reshape(count, -1)) / units
-    return np.mean(apart**2, axis=1) <= EXACT  # False where the guess isn't finite
-
-
-def guessed(guesses: list[Baseline]) -> Float[np.ndarray, " targets"]:
-    """Return the MSE reached without the release, by a guess or a near copy.
-
-    An exact copy doesn't count: it is the target, and so is an attack's exact answer.
-    What is imputed doesn't either: nobody without the target could.
-    """
-    errors_ = [
-        np.where(b.mse > 0, b.mse, np.inf) if b.name == NEAREST else b.mse
-        for b in guesses
-        if b.name != IMPUTED
-    ]
-    return np.min(errors_, axis=0)
-
-
-def exact(
-    trial: Trial, truth: Examples, pool: Examples, guesses: list[Baseline]
-) -> Bool[np.ndarray, " attempted"]:
-    """Tell which guesses are the target, and nearer than any without the release."""
-    mse = errors(trial, truth)
-    return right(trial, truth, pool) & (mse < guessed(guesses)[: len(mse)])
-
-
-def read(
-    trial: Trial, truth: Examples, pool: Examples, guesses: list[Baseline]
-) -> Bool[np.ndarray, " attempted"]:
-    """Tell which finished guesses are nearer than any without the release, or exact.
-
-    What is exact was read, however near an imputed column comes. Of a record that is
-    named out of a gallery, nothing but the right one counts.
-    """
-    mse = errors(trial, truth)
+    truth, images = targets.images[:count], np.clip(trial.images, 0, 1)
+    mse = metrics.mse(truth, images)
+    mse = np.where(np.isfinite(mse), mse, np.inf)
+    apart = images.reshape(count, -1).astype(np.float64) - truth.reshape(count, -1)
+    # False where the guess isn't finite.
+    right = np.mean((apart / spread(pool, truth)) ** 2, axis=1) <= EXACT
+    # An exact copy doesn't count: it is the target, and so is an attack's exact guess.
+    # What is imputed doesn't either: nobody without the target could.
+    reached = np.full(count, np.inf)
+    for guess in guesses:
+        error = guess.mse[:count]
+        if guess.name == NEAREST:
+            error = np.where(error > 0, error, np.inf)
+        if guess.name != IMPUTED:
+            reached = np.minimum(reached, error)
+    exact = right & (mse < reached)
+    read = right if trial.names else exact | (mse < thresholds(guesses)[:count])
     done = np.isfinite(mse) if trial.finished is None else trial.finished
-    if trial.names:
-        return done & right(trial, truth, pool)
-    nearer = mse < thresholds(guesses)[: len(mse)]  # False where it isn't finite
-    return done & (nearer | exact(trial, truth, pool, guesses))
+    return Verdict(mse=mse, right=right, exact=exact, read=done & read)
 
 
 def judge(
@@ -239,12 +231,7 @@ def judge(
 ) -> dict[str, Any]:
     """Return one row of the comparison of attacks: JSON-able, None for the unknown.
 
-    Args:
-      trial: the attack, as it was played.
-      targets: the records that were to be guessed.
-      pool: all that is known to everyone.
-      guesses: baselines at the same targets.
-
+    Args: as for `verdict`; the attack may not have been played.
     Returns: what the attack saw, knew and cost; targets (attempted); mse_mean and
       mse_median over finished ones; ssim; lpips; labels_named and labels_right;
       success and exact, None where no record was finished, as nothing follows from
@@ -271,8 +258,9 @@ def judge(
     assert trial.finished is not None
     count, done = len(trial.images), trial.finished
     truth = targets.take(slice(0, count))
-    mse = errors(trial, truth)
-    good = done & np.isfinite(mse)  # a guess without numbers is a failure
+    held = verdict(trial, targets, pool, guesses)
+    mse, good = held.mse, done & np.isfinite(held.mse)
+    # A finished guess without numbers is a failure.
     labels, certified = trial.labels, trial.certified
     # What time cut off is no failure: with more time it may be found.
     rates = {
@@ -280,11 +268,10 @@ def judge(
         if done.any()
         else None
         for name, succeeded in (
-            ("success", read(trial, truth, pool, guesses)),
-            ("exact", exact(trial, truth, pool, guesses)),
+            ("success", held.read),
+            ("exact", held.exact),
         )
     }
-    wrong = ~right(trial, truth, pool)
     values = (
         count,
         int(done.sum()),
@@ -297,7 +284,7 @@ def judge(
         rates["success"],
         rates["exact"],
         None if certified is None else int(certified.sum()),
-        None if certified is None else int((certified & wrong).sum()),
+        None if certified is None else int((certified & ~held.right).sum()),
         recognised(trial, truth, pool),
         galleries.placed(trial.images[done], truth.take(np.flatnonzero(done)), pool),
     )
