@@ -167,10 +167,7 @@ def check(
 
 
 def load(
-    source: Any,
-    *,
-    label: str | None = None,
-    data_dir: str | None = None,
+    source: Any, *, label: str | None = None, data_dir: str | None = None
 ) -> tuple[Examples, Table | None]:
     """Load data of whatever kind, and the table where it is one; see `audit`.
 

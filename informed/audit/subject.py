@@ -210,11 +210,7 @@ class Subject:
         return images, np.append(self.fixed.labels, target.labels).astype(np.int32)
 
     def algorithm(
-        self,
-        *,
-        answers: bool = False,
-        secret: bool = False,
-        noise: float | None = None,
+        self, *, answers: bool = False, secret: bool = False, noise: float | None = None
     ) -> Algorithm:
         """Return the function as an algorithm A.
 

@@ -72,9 +72,7 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     if command in ("run", "attack"):
         reserved.prepare()
     paths = Paths(
-        workdir=workdir,
-        shadow=arguments.shadow or workdir,
-        data_dir=arguments.data_dir,
+        workdir=workdir, shadow=arguments.shadow or workdir, data_dir=arguments.data_dir
     )
     most = gate.of_arguments(arguments) if command == "run" else None
     experiment = load_experiment(rest)

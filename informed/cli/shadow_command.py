@@ -275,10 +275,7 @@ def _look_after(arguments: argparse.Namespace, stores: Sequence[str]) -> None:
         checks.at_least("--sample", sample, 0)
         registering.run(arguments.registers)
         facts = shadow_sets.verify(
-            stores[0],
-            sample=sample,
-            data_dir=arguments.data_dir,
-            progress=progress,
+            stores[0], sample=sample, data_dir=arguments.data_dir, progress=progress
         )
         text = shadow_sets.verified(facts)
     print(json.dumps(facts) if arguments.json else text)

@@ -267,10 +267,7 @@ def judge(
         name: dataclasses.asdict(metrics.success_rate(succeeded[done]))
         if done.any()
         else None
-        for name, succeeded in (
-            ("success", held.read),
-            ("exact", held.exact),
-        )
+        for name, succeeded in (("success", held.read), ("exact", held.exact))
     }
     values = (
         count,

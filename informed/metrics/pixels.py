@@ -192,11 +192,7 @@ def success_rate(succeeded: np.ndarray, *, confidence: float = 0.95) -> Rate:
         raise ValueError("Expected at least one trial for a success rate.")
     low, high = rates.clopper_pearson(successes, trials, confidence)
     return Rate(
-        successes=successes,
-        trials=trials,
-        rate=successes / trials,
-        low=low,
-        high=high,
+        successes=successes, trials=trials, rate=successes / trials, low=low, high=high
     )
 
 

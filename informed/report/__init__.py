@@ -8,10 +8,4 @@ from informed.report.plots import (
     table,
 )
 
-__all__ = [
-    "distance_histogram",
-    "png",
-    "reconstruction_grid",
-    "show",
-    "table",
-]
+__all__ = ["distance_histogram", "png", "reconstruction_grid", "show", "table"]
