@@ -3,8 +3,6 @@
     informed bound --records 60000 --batch 256 --epochs 15 --sampling shuffled \\
         --noise-multiplier 1.1 --kappa 0.01
     informed bound --noise-multiplier 1 --steps 100 --kappa 1e-3
-    informed bound --noise-multiplier 1 --steps 1000 --sampling-probability 0.01 \\
-        --prior gaussian --dim 784 --sigma 0.3 --mse 0.0232
     informed calibrate --gamma 0.01 --steps 100 --kappa 1e-3
 
 Every number is printed with what it assumes of the batches, and what holds otherwise.
@@ -23,7 +21,7 @@ import numpy as np
 import dp
 from dp import accounting, bounds, checks, rero
 from dp.batches import SAMPLINGS
-from informed.cli import registering, success_without
+from informed.cli import registering
 from informed.cli.command_table import refuse_unknown
 from shadow import files
 
@@ -87,7 +85,13 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
         help="of each record in each of --steps (default 1: full batches); counts only"
         " while nobody is told who takes part when",
     )
-    success_without.add_arguments(parser)
+    parser.add_argument(
+        "--kappa",
+        type=float,
+        help="how often the best guess succeeds without the release, given all else"
+        " that is known",
+    )
+    parser.add_argument("--log-kappa", type=float, help="its natural logarithm")
     parser.add_argument(
         "--relation",
         default="zero_out",
@@ -110,7 +114,13 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     """Run one of the commands and print what it has to say."""
     refuse_unknown(rest)
     registering.run(arguments.bounds)
-    log_kappa = success_without.log_kappa(arguments)
+    kappa, log_kappa = arguments.kappa, arguments.log_kappa
+    if (kappa is None) == (log_kappa is None):
+        raise ValueError("Expected exactly one of --kappa and --log-kappa.")
+    if kappa is not None:
+        if not 0 < kappa <= 1:
+            raise ValueError(f"Expected --kappa in (0, 1], got {kappa!r}.")
+        log_kappa = math.log(kappa)
     if getattr(arguments, "history", None) is None:
         result, bound = _of_arguments(arguments, log_kappa)
     else:
@@ -245,11 +255,6 @@ def _result(
         notes.append(
             f"delta {arguments.delta:g} is no less than one of {records} records: a"
             " release of one record in the clear may satisfy it"
-        )
-    if arguments.prior is not None:
-        notes.append(
-            "kappa holds for the law of --prior alone. Pictures are far easier to guess"
-            " than independent pixels; hold it against a sample (dp.priors.empirical)"
         )
     for condition, mechanism in assumption.otherwise:
         worse = dp.rero_bound(mechanism, log_kappa=log_kappa)

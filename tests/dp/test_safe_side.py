@@ -183,26 +183,6 @@ def test_a_field_that_stands_twice_is_refused(tmp_path, capsys):
     assert "history once, found it twice" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("--prior=sphere --radius=inf", "--radius"),
-        ("--prior=ball --radius=0", "--radius"),
-        ("--prior=cube --sigma=1", "takes no --sigma"),
-        ("--prior=gaussian --sigma=1 --radius=2", "takes no --radius"),
-        ("--kappa=0.1", "takes no --dim"),
-        ("--log-kappa=-3", "--log-kappa takes no --dim"),
-    ],
-)
-def test_sizes_of_a_prior_that_it_does_not_have(options, message, capsys):
-    from informed.cli.command_table import main
-
-    command = "bound --noise-multiplier=1 --steps=10 --dim=784 --mse=0.01"
-    with pytest.raises(SystemExit):
-        main([*command.split(), *options.split()])
-    assert message in capsys.readouterr().err
-
-
 @given(st.floats(1e-9, 1e9), st.integers(1, 8))
 def test_what_is_printed_of_an_epsilon_is_no_less(value, digits):
     printed = float(rero.rounded_up(value, digits))

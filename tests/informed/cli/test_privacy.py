@@ -28,18 +28,6 @@ def test_a_bound_in_closed_form(capsys):
     assert found["relation"] == "zero_out"
 
 
-def test_a_prior_in_place_of_kappa(capsys):
-    found = run(
-        capsys,
-        *("bound", "--noise-multiplier=1", "--steps=100", "--prior=gaussian"),
-        *("--dim=784", "--sigma=0.3", "--mse=0.0232"),
-    )
-    u = 0.0232 / 0.3**2
-    chernoff = 392 * (1 - u + math.log(u))
-    assert 1.1 * chernoff < found["log_kappa"] <= chernoff
-    assert found["log_kappa"] < found["log_gamma"] < 0
-
-
 def test_calibration_undoes_the_bound(capsys):
     found = run(capsys, "calibrate", "--gamma=0.2", "--steps=100", "--kappa=0.1")
     again = run(
@@ -167,10 +155,9 @@ def test_neither_noise_nor_epsilon_is_printed_smaller_than_it_is(capsys):
 
 def test_what_a_number_does_not_say_is_said(capsys):
     given = ("--records=10_000_000", "--batch=256", "--epochs=1", "--sampling=poisson")
-    noise = ("--noise-multiplier=0.6", "--prior=cube", "--dim=3", "--mse=0.01")
+    noise = ("--noise-multiplier=0.6", "--kappa=0.01")
     notes = " ".join(run(capsys, "bound", *given, *noise)["notes"])
     assert "no less than one of 10000000 records" in notes
-    assert "for the law of --prior alone" in notes
     given = ("bound", "--noise-multiplier=1", "--steps=3", "--kappa=0.1")
     assert not run(capsys, *given, "--relation=replace_one")["notes"]
 
@@ -188,8 +175,6 @@ def test_people_get_a_table(capsys):
         ((), "exactly one of --kappa"),
         (("--kappa=0.1", "--log-kappa=-1"), "exactly one of --kappa"),
         (("--kappa=2",), "--kappa in (0, 1], got 2.0"),
-        (("--prior=gaussian", "--dim=3", "--mse=0.1"), "needs --sigma"),
-        (("--prior=ball",), "needs --dim and --mse"),
         (("--kappa=0.1", "--stepps=3"), "Unknown argument '--stepps=3'"),
         (("--kappa=0.1", "--sampling-probability=0"), "sampling_probability > 0"),
         (("--kappa=0.1", "--batch=3"), "got --steps and --batch"),
