@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from informed.experiment.settings import DataConfig, Experiment, ShadowConfig
     from informed.games import membership_game, reconstruction_game
     from informed.metrics import compare, mse, nearest_neighbours, success_rate
-from shadow.threat import Attack, Knowledge, Reconstruction
+    from shadow.threat import Attack, Knowledge, Reconstruction
 
 __getattr__, __dir__, __all__ = lazy.names(
     __name__,

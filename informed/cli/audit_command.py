@@ -23,9 +23,8 @@ from informed.audit import (
     shipped_model,
     trials,
 )
-from informed.cli import gate, printed, registering
+from informed.cli import console, gate, registering
 from informed.cli.command_table import refuse_unknown
-from informed.cli.progress import Progress
 from informed.experiment import reporting
 from informed.report import document, words
 from shadow import files
@@ -166,7 +165,7 @@ def _audit(arguments: argparse.Namespace) -> None:
     names = ("targets", "fixed", "minutes", "threshold", "reconn", "seed")
     settings = {name: getattr(arguments, name) for name in names}
     settings["skip"] = tuple(arguments.skip)
-    progress = Progress(arguments, arguments.minutes)
+    progress = console.Progress(arguments, arguments.minutes)
     given: dict[str, Any] = {
         "label": arguments.label,
         "data_dir": arguments.data_dir,
@@ -176,13 +175,13 @@ def _audit(arguments: argparse.Namespace) -> None:
     try:
         if arguments.check:
             config = AuditConfig(**settings)
-            with printed.aside(log):
+            with console.aside(log):
                 checked = auditing.check(
                     arguments.train, arguments.data, settings=config, **given
                 )
             _print_checked(checked, as_json=arguments.json)
             return
-        with printed.aside(log), gate.closed(most):
+        with console.aside(log), gate.closed(most):
             audited = auditing.audit(
                 arguments.train, arguments.data, **settings, **given
             )
@@ -283,7 +282,7 @@ def _invert_shipped(arguments: argparse.Namespace) -> None:
                 f"Expected no --{name} with --release: one record of one release is"
                 " inverted, by --train_seed if training had another seed than 0."
             )
-    with printed.aside(None):
+    with console.aside(None):
         record = shipped_model.invert(
             arguments.train,
             arguments.data,

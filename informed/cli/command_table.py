@@ -12,7 +12,32 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from informed.cli import helping
+_STORY = """\
+Can one training record be read back out of a released model?
+
+Your own training, one page:
+  informed audit mine.py:train --data mine.npz --check    seconds: what applies
+  informed audit mine.py:train --data mine.npz --minutes 30 --out audit.html
+  informed compare audit.json                             attacks side by side
+
+The attacks of the papers, in stages that go on where they were interrupted:
+  informed run --config=configs/digits.py --workdir=runs/digits
+  informed report runs/digits                             its page
+
+How much noise stops it:
+  informed bound --noise-multiplier 1 --steps 100 --kappa 1e-3
+  informed calibrate --gamma 0.01 --steps 100 --kappa 1e-3
+"""
+_END = """\
+informed COMMAND --help has an example. Exit codes: 0 done, 2 an error in one line,
+3 the audit's pre-flight found what has to be mended first, 4 --max-success isn't
+shown to hold, 130 interrupted.
+"""
+_CONFIGURED = """\
+Every field of a configuration can be set: --config.shadow.count=20000.
+Finished stages do nothing, interrupted ones go on where they were.
+"""
+_STAGE = "informed {} --config=configs/digits.py --workdir=runs/digits"
 
 
 class Command(NamedTuple):
@@ -21,12 +46,14 @@ class Command(NamedTuple):
     Attributes:
       module: what it is in.
       about: what it does.
+      example: how it is called.
       trains: whether it trains or attacks models.
       resumes: whether it goes on where it was interrupted.
     """
 
     module: str
     about: str
+    example: str = _STAGE
     trains: bool = True
     resumes: bool = True
 
@@ -38,33 +65,60 @@ COMMANDS = {
     "shadow": Command(
         "informed.cli.shadow_command",
         "train shadow and released models; info, verify, merge: of stores",
+        "informed shadow plan --config=configs/mnist.py --workdir=runs/mnist\n"
+        "  informed shadow --config=configs/mnist.py --workdir=runs/mnist",
     ),
-    "attack": Command(_RUN, "attack the released models, by each of config.attacks"),
+    "attack": Command(
+        _RUN,
+        "attack the released models, by each of config.attacks",
+        f"{_STAGE} --only reconn",
+    ),
     "evaluate": Command(_RUN, "compare with the truth: table, pictures, results.json"),
-    "kkt": Command(_WEIGHTS, "weights alone: the KKT attack on a homogeneous network"),
+    "kkt": Command(
+        _WEIGHTS,
+        "weights alone: the KKT attack on a homogeneous network",
+        "informed kkt --config=configs/kkt.py --workdir=runs/kkt",
+    ),
     "landscape": Command(
-        _WEIGHTS, "weights alone: where attacks end, by where they begin"
+        _WEIGHTS,
+        "weights alone: where attacks end, by where they begin",
+        "informed landscape --config=configs/landscape.py --workdir=runs/ends",
     ),
     "attacks": Command(
-        _RUN, "list all attacks: what each sees, needs to be told, and gives", False
+        _RUN,
+        "list all attacks: what each sees, needs to be told, and gives",
+        "informed attacks --json",
+        trains=False,
     ),
     "bound": Command(
         _BOUND,
         "how often reconstruction can succeed, given the noise of training",
-        False,
+        "informed bound --noise-multiplier 1 --steps 100 --kappa 1e-3",
+        trains=False,
     ),
     "calibrate": Command(
-        _BOUND, "the least noise that keeps reconstruction below a probability", False
+        _BOUND,
+        "the least noise that keeps reconstruction below a probability",
+        "informed calibrate --gamma 0.01 --steps 100 --kappa 1e-3",
+        trains=False,
     ),
     "audit": Command(
         _AUDIT,
         "your own training: can one record be read out of what it ships?",
+        "informed audit examples/audit_sklearn.py:train --data digits --fixed 100 \\\n"
+        "      --targets 10 --minutes 10 --out audit.html --out audit.json",
         resumes=False,
     ),
     "compare": Command(
-        _AUDIT, "attacks side by side, of an audit's .json or a work directory"
+        _AUDIT,
+        "attacks side by side, of an audit's .json or a work directory",
+        "informed compare audit.json",
     ),
-    "report": Command(_AUDIT, "a page of any work directory: one .html file"),
+    "report": Command(
+        _AUDIT,
+        "a page of any work directory: one .html file",
+        "informed report runs/digits --out digits.html",
+    ),
 }
 _EXPECTED = (
     ValueError,
@@ -111,18 +165,23 @@ def parser_of(asked: str) -> argparse.ArgumentParser:
     """
     parser = argparse.ArgumentParser(
         prog="informed",
-        description=helping.STORY,
-        epilog=helping.END,
-        formatter_class=helping.formatter,
+        description=_STORY,
+        epilog=_END,
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
+            prog, max_help_position=15, width=96
+        ),
         allow_abbrev=False,
     )
     added = parser.add_subparsers(dest="command", required=True, metavar="command")
     for name, command in COMMANDS.items():
+        example = f"Example:\n  {command.example.format(name)}\n"
+        if "--config=" in example:
+            example += f"\n{_CONFIGURED}"
         one = added.add_parser(
             name,
             help=command.about,
             description=command.about,
-            epilog=helping.epilog(name),
+            epilog=example,
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )

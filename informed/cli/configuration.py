@@ -8,9 +8,12 @@ from typing import Any
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
-from informed.cli import bundled, registering
+import informed
+from informed.cli import registering
 from informed.experiment.settings import Experiment
 from shadow import checks
+
+_PACKAGE = Path(informed.__file__).parent
 
 
 def load_experiment(overrides: Sequence[str]) -> Experiment:
@@ -34,7 +37,7 @@ def values(overrides: Sequence[str]) -> dict[str, Any]:
             raise ValueError(f"Unknown argument {argument!r}. See `informed --help`.")
         if argument.startswith("--config="):
             name, colon, size = argument.removeprefix("--config=").partition(":")
-            file = bundled.resolve(name)
+            file = resolve(name)
             registering.see_beside(file)
             argument = f"--config={file}{colon}{size}"
         argv.append(argument)
@@ -117,3 +120,33 @@ def _check(config: Any, arguments: Sequence[str]) -> None:
 def _example(group: str) -> str:
     """Give an example for a group that people mistake for its name."""
     return ", such as config.data.name" if group == "data" else ""
+
+
+def folder() -> Path | None:
+    """Return where they lie; None in an installation that lost them."""
+    places = (_PACKAGE / "configs", _PACKAGE.parent / "configs")
+    return next((p for p in places if (p / "digits.py").is_file()), None)
+
+
+def names() -> tuple[str, ...]:
+    """Return what `--config` takes beside files, sorted: "cifar10", "digits", ..."""
+    place = folder()
+    return () if place is None else tuple(sorted(f.stem for f in place.glob("*.py")))
+
+
+def resolve(name: str) -> Path:
+    """Return the file of `--config=NAME`: NAME if it is a file, or what is bundled.
+
+    Args:
+      name: a path, or one of `names`.
+    Raises: ValueError: neither.
+    """
+    if Path(name).is_file():
+        return Path(name)
+    place = folder()
+    if place is not None and name in names():
+        return place / f"{name}.py"
+    raise ValueError(
+        f"Expected --config=FILE or --config=NAME; there is no file {name!r}. Shipped"
+        f" are {', '.join(names()) or 'none'}."
+    )

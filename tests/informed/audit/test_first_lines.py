@@ -9,8 +9,7 @@ import threading
 import time
 
 from informed.cli import audit_command as command
-from informed.cli import printed
-from informed.cli.progress import Progress
+from informed.cli import console
 from informed.report import words
 
 
@@ -108,12 +107,12 @@ def test_stdout_belongs_to_results(tmp_path):
 
 def test_what_is_printed_goes_to_a_log(tmp_path, capfd):
     log = tmp_path / "a.log"
-    with printed.aside(log):
+    with console.aside(log):
         print("epoch")
     print("result")
     assert capfd.readouterr().out == "result\n"
     assert log.read_text() == "epoch\n"
-    with printed.aside(log):
+    with console.aside(log):
         pass
     assert not log.exists()
 
@@ -130,7 +129,7 @@ class Terminal(io.StringIO):
 def test_a_long_step_without_a_terminal_prints_a_line_a_minute():
     arguments = argparse.Namespace(quiet=False)
     stream = Terminal(tty=False)
-    progress = Progress(arguments, 6.0, stream, every=0.1)
+    progress = console.Progress(arguments, 6.0, stream, every=0.1)
     progress("training")
     assert stream.getvalue() == ""
     deadline = time.monotonic() + 10
