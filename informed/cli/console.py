@@ -84,7 +84,7 @@ class Progress:
             self._say(what)
 
     def close(self) -> None:
-        """Print no more lines."""
+        """Print no more lines from now on."""
         self._done.set()
 
     def _repeat(self) -> None:
