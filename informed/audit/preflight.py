@@ -38,6 +38,7 @@ _PLACES = 8
 # as far as one at the end. Orders of mini-batches alone make a difference below 1.5 on
 # the examples of the documentation.
 _FURTHER = 1.5
+_OTHER_SHAPE = "give weights of another shape, which no attack on weights compares"
 _KEEP_SHAPES = (
     "release a model whose arrays keep their shapes (trees and early growth don't)"
 )
@@ -101,13 +102,10 @@ class _Questions:
         self.subject, self.progress, self.clock = subject, progress, clock
         self.findings: list[Finding] = []
         self.probe = Probe(subject)
-        self.data = self.other_data = subject.training_set(0)
-        if len(subject.split.test) > 1:
-            self.other_data = subject.training_set(1)
-        else:
-            images, labels = subject.training_set(0)
-            images[-1] = subject.held_out.images[0]
-            self.other_data = images, labels
+        second = min(1, len(subject.split.test) - 1)
+        self.data, self.other_data = (subject.training_set(i) for i in (0, second))
+        if not second:
+            self.other_data[0][-1] = subject.held_out.images[0]
         self.order_matters: bool | None = None
         self.key_matters: bool | None = None
         self.instability: Instability | None = None
@@ -188,12 +186,7 @@ class _Questions:
         self.seconds_each = self.probe.seconds
         self.deterministic = False
         if again.shape != self.theta.shape:
-            self.say(
-                "stops",
-                "the same arguments give weights of another shape, which no attack on"
-                " weights compares",
-                _KEEP_SHAPES,
-            )
+            self.say("stops", f"the same arguments {_OTHER_SHAPE}", _KEEP_SHAPES)
             return
         self.deterministic = np.array_equal(self.theta, again)
         self.rounding = float(np.linalg.norm(again - self.theta))
@@ -234,12 +227,7 @@ class _Questions:
                 sets = [self.subject.training_set(i) for i in more]
                 shapes |= {self.probe(data)[1].shape for data in sets}
         if len(shapes) > 1:
-            self.say(
-                "stops",
-                "another target give weights of another shape, which no attack on"
-                " weights compares",
-                _KEEP_SHAPES,
-            )
+            self.say("stops", f"another target {_OTHER_SHAPE}", _KEEP_SHAPES)
             return
         self.apart = float(np.linalg.norm(other - self.theta))
 
@@ -299,7 +287,7 @@ class _Questions:
             )
 
     def _move_the_target(self, last: int, places: np.ndarray) -> None:
-        """Try the target at some places beside the last, and keep the best."""
+        """Try the target at other places than the last, and keep the best."""
         self.progress("moving the target to other places")
         moved = {last: self.apart}
         for place in places:
@@ -400,24 +388,22 @@ class _Questions:
                 " of them, and no attack here looks at more than its arrays of floats",
                 "release coefficients or predictions, not the estimator",
             )
-        what, remedy, short = "", "", ""
-        scores: np.ndarray = np.zeros(0)
         try:
             scores = np.asarray(subject.call().answers(self.returned, public.images))
             if scores.dtype.name == "bfloat16":  # no number to NumPy
                 scores = scores.astype(np.float32)
         except checks.FieldError as error:  # there is no way to ask it
-            nothing = "neither accuracy nor black-box attacks: models can't be asked"
-            self.say("note", nothing, str(error))
+            what = "neither accuracy nor black-box attacks: models can't be asked"
+            self.say("note", what, str(error))
             return
         except Exception as error:  # the user's own function
-            what = f"predict raised {checks.named(error)}"
             remedy = "predict(released, images) -> scores (examples, classes)"
-            short = f"predict raised {type(error).__name__}"  # quotes no message
-        classes = subject.fixed.num_classes
-        if what:
-            pass
-        elif scores.ndim != 2 or len(scores) != len(public):
+            self.say("weakens", f"predict raised {checks.named(error)}", remedy)
+            unasked = f"predict raised {type(error).__name__}"  # quotes no message
+            self.subject = dataclasses.replace(subject, unasked=unasked)
+            return
+        classes, what, remedy = subject.fixed.num_classes, "", ""
+        if scores.ndim != 2 or len(scores) != len(public):
             what = f"predict gave an array of shape {scores.shape}"
             remedy = f"expected ({len(public)}, classes)"
         elif scores.dtype.kind not in "fiub" or not np.isfinite(scores).all():
@@ -428,7 +414,7 @@ class _Questions:
             remedy = f"expected a column for every label from 0 to {classes - 1}"
         if what:
             self.say("weakens", what, remedy)
-            self.subject = dataclasses.replace(subject, unasked=short or what)
+            self.subject = dataclasses.replace(subject, unasked=what)
             return
         self.accuracy = float(np.mean(scores.argmax(axis=1) == public.labels))
         self.subject = dataclasses.replace(subject, answering=True)
@@ -457,11 +443,11 @@ class _Questions:
                 subject, self.at_once, self.seconds_each
             )
             self.seconds_a_model = self.seconds_each / self.at_once
-            another = theta.shape != self.theta.shape
-            if not another:  # by more than a device's rounding?
-                rounding = _SAME * float(np.linalg.norm(theta))
-                apart = float(np.linalg.norm(theta - self.theta))
-                another = apart > max(_OTHER * self.apart, rounding)
+            # By more than a device's rounding.
+            rounding = max(_OTHER * self.apart, _SAME * float(np.linalg.norm(theta)))
+            another = theta.shape != self.theta.shape or (
+                float(np.linalg.norm(theta - self.theta)) > rounding
+            )
             if self.deterministic and same and another:
                 self.say(
                     "stops",
