@@ -112,8 +112,7 @@ class _Questions:
         self.accuracy: float | None = None
         # Between the weights of two targets; between two runs of the same arguments.
         self.apart = self.rounding = 0.0
-        self.seconds_each = self.seconds_a_model = 0.0
-        self.at_once = 1
+        self.seconds_each, self.seconds_a_model, self.at_once = 0.0, 0.0, 1
 
     @property
     def stopped(self) -> bool:
