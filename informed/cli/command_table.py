@@ -59,7 +59,7 @@ class Command(NamedTuple):
 
 
 _RUN, _AUDIT = "informed.cli.running", "informed.cli.audit_command"
-_BOUND, _WEIGHTS = "informed.cli.privacy", "informed.cli.weights_alone"
+_BOUND = "informed.cli.privacy"
 COMMANDS = {
     "run": Command(_RUN, "all stages: shadow, attack, evaluate"),
     "shadow": Command(
@@ -75,12 +75,12 @@ COMMANDS = {
     ),
     "evaluate": Command(_RUN, "compare with the truth: table, pictures, results.json"),
     "kkt": Command(
-        _WEIGHTS,
+        _RUN,
         "weights alone: the KKT attack on a homogeneous network",
         "informed kkt --config=configs/kkt.py --workdir=runs/kkt",
     ),
     "landscape": Command(
-        _WEIGHTS,
+        _RUN,
         "weights alone: where attacks end, by where they begin",
         "informed landscape --config=configs/landscape.py --workdir=runs/ends",
     ),

@@ -1,10 +1,14 @@
-"""`informed run` and its stages, and the list of attacks."""
+"""`informed run` and its stages, attacks on weights alone, and the list of attacks.
+
+Nothing imports the package `uninformed` but this, when one of its commands runs.
+"""
 
 import argparse
 import importlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -12,7 +16,7 @@ from informed import report
 from informed.attacks import registry
 from informed.cli import gate
 from informed.cli.command_table import refuse_unknown
-from informed.cli.configuration import load_experiment
+from informed.cli.configuration import load_experiment, values
 from informed.experiment import evaluation, pipeline
 from informed.experiment.stages import Paths
 from shadow import places, reserved
@@ -69,6 +73,9 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         print(_attacks(as_json=arguments.json))
         return
     workdir = folder(arguments.workdir)
+    if command in ("kkt", "landscape"):
+        _attack_weights_alone(arguments, values(rest), workdir)
+        return
     if command in ("run", "attack"):
         reserved.prepare()
     paths = Paths(
@@ -95,6 +102,30 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         print(f"{report.table(results)}\n{'picture':<28}{results['picture']}")
     if most is not None:
         gate.require(results, most)
+
+
+def _attack_weights_alone(
+    arguments: argparse.Namespace, config: dict[str, Any], workdir: Path
+) -> None:
+    """Attack a network of which only the weights are known.
+
+    Raises: ValueError: shadow models are named.
+    """
+    if arguments.shadow:
+        raise ValueError("This attack has no shadow models; leave out --shadow.")
+    results, lines, pictures = importlib.import_module("uninformed.commands").execute(
+        arguments.command,
+        config,
+        workdir,
+        arguments.data_dir,
+        progress=not arguments.quiet,
+    )
+    if arguments.json:
+        print(json.dumps(results))
+        return
+    print(lines)
+    for picture in pictures:
+        print(f"{'picture':<32}{picture}")
 
 
 def _join(processes: str) -> None:
