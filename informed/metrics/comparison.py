@@ -108,12 +108,14 @@ def compare(
                     f" {len(values)}. Attack the same targets.",
                 )
     oracle = _oracle(targets, gallery)
-    others = "the other targets" if gallery is None else f"{len(gallery)} records"
+    source = "the other targets"
+    if gallery is not None:
+        source = f"a gallery of {len(gallery)} records"
     return Comparison(
         targets=len(targets),
         guesses=tuple(_compared(targets, guess, oracle) for guess in guesses),
         oracle_mse=float(oracle.mean()),
-        gallery=others if gallery is None else f"a gallery of {others}",
+        gallery=source,
     )
 
 
