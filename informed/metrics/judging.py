@@ -259,8 +259,8 @@ def judge(
     count, done = len(trial.images), trial.finished
     truth = targets.take(slice(0, count))
     held = verdict(trial, targets, pool, guesses)
-    mse, good = held.mse, done & np.isfinite(held.mse)
     # A finished guess without numbers is a failure.
+    mse, good = held.mse, done & np.isfinite(held.mse)
     labels, certified = trial.labels, trial.certified
     # What time cut off is no failure: with more time it may be found.
     rates = {
@@ -269,23 +269,27 @@ def judge(
         else None
         for name, succeeded in (("success", held.read), ("exact", held.exact))
     }
-    values = (
-        count,
-        int(done.sum()),
-        float(mse[good].mean()) if good.any() else None,
-        float(np.median(mse[good])) if good.any() else None,
-        ssim(truth.images[good], trial.images[good]),
-        lpips(truth.images, trial.images, good),
-        None if labels is None else int((labels >= 0).sum()),
-        None if labels is None else int((labels == truth.labels).sum()),
-        rates["success"],
-        rates["exact"],
-        None if certified is None else int(certified.sum()),
-        None if certified is None else int((certified & ~held.right).sum()),
-        recognised(trial, truth, pool),
-        galleries.placed(trial.images[done], truth.take(np.flatnonzero(done)), pool),
-    )
-    return about | dict(zip(_MEASURED, values, strict=True))
+    measured = dict.fromkeys(_MEASURED) | {
+        "targets": count,
+        "finished": int(done.sum()),
+        "ssim": ssim(truth.images[good], trial.images[good]),
+        "lpips": lpips(truth.images, trial.images, good),
+        **rates,
+        "tpr": recognised(trial, truth, pool),
+        "gallery": galleries.placed(
+            trial.images[done], truth.take(np.flatnonzero(done)), pool
+        ),
+    }
+    if good.any():
+        measured["mse_mean"] = float(mse[good].mean())
+        measured["mse_median"] = float(np.median(mse[good]))
+    if labels is not None:
+        measured["labels_named"] = int((labels >= 0).sum())
+        measured["labels_right"] = int((labels == truth.labels).sum())
+    if certified is not None:
+        measured["certified"] = int(certified.sum())
+        measured["certified_wrong"] = int((certified & ~held.right).sum())
+    return about | measured
 
 
 _MEASURED = (
