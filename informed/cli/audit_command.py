@@ -132,7 +132,15 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         return
     registering.run(arguments.registers)
     if arguments.command == "compare":
-        values = _values(arguments.source, arguments.shadow)
+        source = Path(arguments.source)
+        if source.is_dir():
+            values = reporting.compared(source, shadow=arguments.shadow)
+        elif source.is_file():
+            values = document.read(source)
+        else:
+            raise FileNotFoundError(
+                f"There is no audit and no work directory {arguments.source}."
+            )
         print(json.dumps(values["attacks"]) if arguments.json else table(values))
         return
     workdir = Path(arguments.workdir)
@@ -307,22 +315,6 @@ def _invert_shipped(arguments: argparse.Namespace) -> None:
         f" the nearest other record is at {record.without_release_mse:.2g}.\n"
         f"Who reads it out {known} that this is the record (certificate)."
     )
-
-
-def _values(source: str, shadow: str | None) -> Mapping[str, Any]:
-    """Read the document of an audit, or attacks and baselines of a work directory.
-
-    Args:
-      source: a .json file, or a work directory.
-      shadow: where the models of a work directory are; None: in it.
-    Raises: FileNotFoundError, ValueError: there is none.
-    """
-    path = Path(source)
-    if path.is_dir():
-        return reporting.compared(path, shadow=shadow)
-    if not path.is_file():
-        raise FileNotFoundError(f"There is no audit and no work directory {source}.")
-    return document.read(path)
 
 
 def table(values: Mapping[str, Any]) -> str:
