@@ -150,8 +150,8 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     out = Path(arguments.out or workdir / "report.html")
     report.save(out, redact=arguments.redact)
     if arguments.json:
-        values = report.redacted if arguments.redact else report.values
-        print(files.as_json(values).decode(), end="")
+        shown = report.redacted if arguments.redact else report.values
+        print(files.as_json(shown).decode(), end="")
     else:
         print(f"{report}\n{'page':<12}{out}")
 
