@@ -1,4 +1,4 @@
-"""What an audit says first and prints: findings 15, 23, 24, 26 of the second audit."""
+"""What an audit says first, and where it prints what."""
 
 import argparse
 import io
@@ -81,7 +81,7 @@ def test_an_attack_that_read_everything_stands_first_with_its_remedy():
     assert second.startswith("Inversion finished 0 of 6")
 
 
-# 26. What training prints isn't in the results.
+# What training prints isn't in the results.
 
 PRINTING = """
 import os

@@ -43,7 +43,7 @@ MNIST = ("--records=60000", "--batch=256", "--epochs=15", "--kappa=0.01")
 POISSON = (*MNIST, "--sampling=poisson")
 
 
-def test_finding_31_both_numbers_stand_in_the_output(capsys):
+def test_both_numbers_stand_in_the_output(capsys):
     """0.0211 needs secret Poisson sampling; for shuffled batches it is 0.884."""
     cli.main(["bound", "--noise-multiplier=1.1", *POISSON])
     shown = capsys.readouterr().out
@@ -101,7 +101,7 @@ def test_steps_say_the_same_assumption(capsys):
     assert found["otherwise"][0]["gamma"] > 0.02
 
 
-def test_finding_21_infinite_noise_on_the_command_line(capsys):
+def test_infinite_noise_on_the_command_line(capsys):
     found = run(capsys, "bound", "--noise-multiplier=inf", "--steps=9", "--kappa=0.25")
     assert found["gamma"] == 0.25
     assert found["epsilon"] == 0
