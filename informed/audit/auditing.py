@@ -209,10 +209,9 @@ def load(
                 "label", f"{{}} is of tables ({tables.SUFFIX}), got {name!r}."
             )
         else:
-            folder = Path(name).is_dir() and "/" not in name
-            return sources.load(
-                f"./{name}" if folder else name, data_dir=data_dir
-            ), None
+            if Path(name).is_dir() and "/" not in name:
+                name = f"./{name}"
+            return sources.load(name, data_dir=data_dir), None
     return source.examples, source
 
 
