@@ -48,7 +48,7 @@ def measured(code: str, minutes: float, out: Path) -> dict[str, object]:
         "exact": inversion["exact"]["successes"]
         if inversion is not None and inversion["exact"]
         else None,
-        "first": words.answer(values)[0],
+        "first": words.first_lines(values)[0],
         "best_attack": None if best is None else best["name"],
         "best_mse_median": None if best is None else best["mse_median"],
         "successes": None if best is None else best["success"]["successes"],

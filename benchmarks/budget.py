@@ -95,7 +95,7 @@ def measured(code: str, minutes: float, targets: int, folder: Path) -> dict:
         "allowed": round(allowed, 1),
         "held": seconds <= allowed,
         "seconds_each": each,
-        "first": words.answer(values)[0],
+        "first": words.first_lines(values)[0],
         "strongest": None if best is None else best["name"],
         "exact": None if best is None else best["exact"]["successes"],
         "successes": None if best is None else best["success"]["successes"],

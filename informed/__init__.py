@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from informed.experiment.named import add_attack
     from informed.experiment.settings import DataConfig, Experiment, ShadowConfig
     from informed.games import membership_game, reconstruction_game
-    from informed.metrics import mse, nearest_neighbours, success_rate
+    from informed.metrics import compare, mse, nearest_neighbours, success_rate
     from shadow.threat import Attack, Knowledge, Reconstruction
 
 __getattr__, __dir__, __all__ = lazy.names(
@@ -46,7 +46,7 @@ __getattr__, __dir__, __all__ = lazy.names(
         " RetrainingMembership",
         "informed.attacks.reconn": "ReconnAttack",
         "informed.audit.auditing": "audit",
-        "informed.metrics": "mse nearest_neighbours success_rate",
+        "informed.metrics": "compare mse nearest_neighbours success_rate",
         "informed.experiment.defaults": "defaults",
         "informed.experiment.settings": "DataConfig Experiment ShadowConfig",
         "informed.experiment.named": "add_attack",

@@ -1,4 +1,4 @@
-"""How an attack is played: the one way, in a run and in an audit.
+"""Play an attack: the one way, in a run and in an audit.
 
     trial = play(row, material, release, knowledge, key=key, limit=60)
 
@@ -8,8 +8,6 @@ finish is neither found nor missed. No target comes near it: `metrics.judging` c
 """
 
 import dataclasses
-import functools
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -29,7 +27,7 @@ _LATE = "out of time"
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Trial:
-    """One attack, played or not.
+    """One attack of a run or an audit, played or not.
 
     Attributes:
       name: how results call the attack.
@@ -45,7 +43,7 @@ class Trial:
       finished: (attempted,) bool.
       choice: (releases,), which of two candidates a membership attack names.
       names: whether its guesses are records of a gallery that holds the targets.
-      found: everything that the attack returned, of the finished targets.
+      reconstruction: everything that the attack returned, of the finished targets.
       seconds: that the attack took, the training of its shadow models included.
       trainings: runs of the training function, shadow models included; None: nothing
         was finished, and what was begun isn't counted.
@@ -67,7 +65,7 @@ class Trial:
     finished: np.ndarray | None = None
     choice: np.ndarray | None = None
     names: bool = False
-    found: Reconstruction | None = None
+    reconstruction: Reconstruction | None = None
     seconds: float = 0.0
     trainings: int | None = 0
     planned: int = 0
@@ -83,7 +81,7 @@ class Trial:
 
 
 def blank(row: Row, *, sees: str, secret: bool, planned: int, name: str = "") -> Trial:
-    """The trial of an attack before it is played.
+    """Return the trial of an attack before it is played.
 
     Args:
       row: the attack's row in the registry.
@@ -118,7 +116,7 @@ def play(
     candidates: tuple[Examples, Examples] | None = None,
     stumbling: bool = False,
 ) -> Trial:
-    """Make the attack and play it on a release, within a time.
+    """Prepare the attack and play it on a release, within a time.
 
     Args:
       row: the attack's row in the registry.
@@ -142,33 +140,47 @@ def play(
         raise checks.FieldError("known", UNUSED.format(row.name))
     count = len(release)
     if trial is None:
-        trial = blank(row, sees=row.sees, secret=_secret(knowledge), planned=count)
+        # The seed is a secret where some randomness of training is told to nobody.
+        algorithm = knowledge.algorithm
+        able = None if algorithm is None else algorithm.capabilities
+        secret = knowledge.initialisation is None and knowledge.training_key is None
+        if able is not None:
+            secret = secret or able.noisy or bool(able.random - able.public)
+        trial = blank(row, sees=row.sees, secret=secret, planned=count)
     settings = row.settings() if material.settings is None else material.settings
     material = dataclasses.replace(material, limit=limit)
-    found: list[Any] = []
+    parts: list[Any] = []
     attack, cut, why, clock = None, False, _LATE, limits.Clock(limit)
-    before = trial.found
+    before = trial.reconstruction
     first = 0 if before is None else len(before.images)
     try:
         with limits.seconds(limit):
             attack = row.attack(settings, material)
             if candidates is not None:
-                found.append(attack(release, knowledge, candidates, key=key))
+                parts.append(attack(release, knowledge, candidates, key=key))
+            elif first:
+                parts.extend(attack.each(release, knowledge, key=key, first=first))
+            elif hasattr(attack, "each"):
+                parts.extend(attack.each(release, knowledge, key=key))
             else:
-                found.extend(_parts(attack, first)(release, knowledge, key=key))
+                parts.append(attack(release, knowledge, key=key))
     except NotApplicableError as error:
         return dataclasses.replace(
             trial, seconds=clock.passed, why_not=str(error), applies=False
         )
     except limits.OutOfTimeError:
         # The last target may have been there when its time was over.
-        cut = not found or (hasattr(attack, "each") and first + len(found) < count)
+        cut = not parts or (hasattr(attack, "each") and first + len(parts) < count)
     except Exception as error:
-        if not stumbling or not found:
+        if not stumbling or not parts:
             raise
-        cut, why = first + len(found) < count, stopped_with(error)
+        cut, why = first + len(parts) < count, stopped_with(error)
     if candidates is not None:
-        return _of_choice(trial, found, clock.passed)
+        if not parts:
+            why = f"Not finished in {clock.passed:.0f} s."
+            return dataclasses.replace(trial, seconds=clock.passed, why_not=why)
+        choice = np.asarray(parts[0])
+        return dataclasses.replace(trial, choice=choice, seconds=clock.passed)
     trial = dataclasses.replace(
         trial,
         seconds=trial.seconds + clock.passed,
@@ -176,111 +188,56 @@ def play(
         needs=None,
         why_not=getattr(attack, "note", ""),
     )
-    # An attack that time cut off while it was made, as by training a network, has
+    # An attack that time cut off while it was prepared, as by training a network, has
     # begun all its targets; one that goes on went target by target before.
     one_by_one = hasattr(attack, "each") or before is not None
-    attempted = first + len(found) + cut if one_by_one else count
-    if cut:
-        trial = _cut_off(trial, attempted, count, why, one_by_one=one_by_one)
-    found = found if before is None else [before, *found]
-    return _with_found(trial, found, material, attempted, knowledge, row)
-
-
-def _parts(attack: Any, first: int) -> Callable[..., Iterator[Reconstruction]]:
-    """The attack target by target, where it can; else all targets at once.
-
-    Args:
-      first: the target to begin at.
-    """
-    if first:
-        return functools.partial(attack.each, first=first)
-    if hasattr(attack, "each"):
-        return attack.each
-    return lambda *arguments, **named: iter([attack(*arguments, **named)])
-
-
-def _secret(knowledge: Knowledge) -> bool:
-    """Whether some randomness of training is told to nobody: then the seed isn't."""
-    if knowledge.initialisation is None and knowledge.training_key is None:
-        return True
-    able = None if knowledge.algorithm is None else knowledge.algorithm.capabilities
-    return able is not None and (able.noisy or bool(able.random - able.public))
-
-
-def _of_choice(trial: Trial, found: list[Any], seconds: float) -> Trial:
-    """Which of two candidates; nothing where time was over."""
-    if not found:
-        why = f"Not finished in {seconds:.0f} s."
-        return dataclasses.replace(trial, seconds=seconds, why_not=why)
-    return dataclasses.replace(trial, choice=np.asarray(found[0]), seconds=seconds)
-
-
-def stopped_with(error: Exception) -> str:
-    """What an attack raised, in a line."""
-    return f"it stopped with {checks.named(error)}".rstrip(".")
-
-
-def _cut_off(
-    trial: Trial, attempted: int, count: int, why: str, *, one_by_one: bool
-) -> Trial:
-    """What time or an error cut off: the target that was begun, or all of them."""
-    if not one_by_one:
+    attempted = first + len(parts) + cut if one_by_one else count
+    if cut and one_by_one:
+        # The first record pays for what all share, so the mean errs on the long side.
+        # More time doesn't help where it stumbled.
+        needs = trial.seconds / attempted if why == _LATE else None
+        rest = "; the others weren't tried" if attempted < count else ""
+        why = f"{why} at target {attempted} of {count}{rest}"
+        trial = dataclasses.replace(trial, needs=needs, why_not=why)
+    elif cut:
         why = f"not finished in {trial.seconds:.0f} s"
-        return dataclasses.replace(trial, why_not=why)
-    # The first record pays for what all share, so the mean errs on the long side.
-    each = trial.seconds / attempted
-    rest = "; the others weren't tried" if attempted < count else ""
-    where = f"{why} at target {attempted} of {count}{rest}"
-    # More time doesn't help where it stumbled.
-    needs = each if why == _LATE else None
-    return dataclasses.replace(trial, needs=needs, why_not=where)
-
-
-def _with_found(
-    trial: Trial,
-    found: list[Reconstruction],
-    material: Material,
-    attempted: int,
-    knowledge: Knowledge,
-    row: Row,
-) -> Trial:
-    """With what was found; what was begun and isn't finished is NaN."""
-    if not found:
+        trial = dataclasses.replace(trial, why_not=why)
+    parts = parts if before is None else [before, *parts]
+    if not parts:
         assert knowledge.fixed is not None
-        shape = (attempted, *knowledge.fixed.image_shape)
+        images = np.full((attempted, *knowledge.fixed.image_shape), np.nan, np.float32)
+        nothing = np.zeros(attempted, bool)
+        certified = nothing if "certified" in row.gives else None
         return dataclasses.replace(
-            trial,
-            images=np.full(shape, np.nan, np.float32),
-            certified=np.zeros(shape[0], bool) if "certified" in row.gives else None,
-            finished=np.zeros(shape[0], bool),
-            trainings=None,
+            trial, images=images, certified=certified, finished=nothing, trainings=None
         )
-    whole = Reconstruction.joined(found)
-    missing = attempted - len(whole.images)
-    nothing = np.full((missing, *whole.images.shape[1:]), np.nan, np.float32)
-    images = np.concatenate([whole.images, nothing]) if missing else whole.images
+    reconstruction = Reconstruction.joined(parts)
+    trainings = 0
+    if reconstruction.trainings is not None:
+        trainings = int(reconstruction.trainings.sum())
+    elif row.shadows and material.shadows is not None:
+        trainings = getattr(material.settings, "models", None) or len(material.shadows)
+    missing = attempted - len(reconstruction.images)
+    images = _padded(reconstruction.images, missing, np.nan)
     return dataclasses.replace(
         trial,
         images=images,
-        labels=_padded(whole.labels, missing, -1),
-        certified=_padded(whole.certified, missing, False),
+        labels=_padded(reconstruction.labels, missing, -1),
+        certified=_padded(reconstruction.certified, missing, False),
         finished=np.isfinite(images).reshape(len(images), -1).all(axis=1),
-        found=whole,
-        trainings=_trainings(whole, material, row),
+        reconstruction=reconstruction,
+        trainings=trainings,
     )
 
 
-def _padded(values: np.ndarray | None, missing: int, by: Any) -> np.ndarray | None:
+def stopped_with(error: Exception) -> str:
+    """Say what an attack raised, in a line."""
+    return f"it stopped with {checks.named(error)}".rstrip(".")
+
+
+def _padded(values: Any, missing: int, by: Any) -> Any:
+    """Append what stands for targets that were begun and not finished."""
     if values is None or not missing:
         return values
-    return np.append(values, np.full(missing, by, values.dtype))
-
-
-def _trainings(found: Reconstruction, material: Material, row: Row) -> int:
-    """Runs of the training function, those of shadow models included."""
-    if found.trainings is not None:
-        return int(found.trainings.sum())
-    if not row.shadows or material.shadows is None:
-        return 0
-    models = getattr(material.settings, "models", None)
-    return models or len(material.shadows)
+    nothing = np.full((missing, *values.shape[1:]), by, values.dtype)
+    return np.concatenate([values, nothing])

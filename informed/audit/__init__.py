@@ -8,14 +8,9 @@ import sys
 import types
 from typing import Any
 
-from informed.audit.auditing import (
-    AuditConfig,
-    AuditStoppedError,
-    audit,
-    check,
-)
-from informed.audit.preflight import Finding, Preflight
-from informed.report.report import Report, schema
+from informed.audit.auditing import AuditConfig, audit, check
+from informed.audit.findings import AuditStoppedError, Finding, Preflight
+from informed.report.document import Report, schema
 
 __all__ = [
     "AuditConfig",
@@ -30,10 +25,10 @@ __all__ = [
 
 
 class _Callable(types.ModuleType):
-    """A package that is a function too, under the one name that people know it by."""
+    """A package that is a function too, under the one name that people know."""
 
     def __call__(self, *arguments: Any, **named: Any) -> Report:
-        """See `informed.audit.auditing.audit`."""
+        """Audit a training; see `informed.audit.auditing.audit`."""
         return audit(*arguments, **named)
 
 

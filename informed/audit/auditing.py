@@ -1,4 +1,4 @@
-"""The whole audit: pre-flight, attacks, records, defences; one document at the end."""
+"""The audit, from the pre-flight to one document at the end."""
 
 import dataclasses
 import os
@@ -10,42 +10,36 @@ from typing import Any
 import numpy as np
 
 from informed.audit import (
-    budget as budgets,
-)
-from informed.audit import (
     contract,
     defences,
-    membership,
-    noise,
-    playing,
+    noise_game,
     preflight,
-    probe,
-    records,
+    ranked_records,
     subject,
+    timetable,
     trained,
+    training_probe,
+    trials,
+    two_candidates,
 )
-from informed.audit.preflight import Preflight
+from informed.audit.findings import AuditStoppedError, Preflight
 from informed.metrics import judging
-from informed.play import Trial
-from informed.report import report, words
-from informed.report.report import Report
-from shadow import checks, files, limits, sources, tables
-from shadow import records as versions
+from informed.report import document
+from informed.report.document import Report
+from shadow import checks, files, limits, records, sources, tables
 from shadow.data import Examples
 from shadow.tables import Table
 
 Progress = Callable[[str], None]
-# Of the time, for what comes after everything: judging, pictures, the page.
+# Share of the time for what comes after everything: judging, pictures, the page.
 _LAST = 0.03
-# Attacks on the page: the one that is exact for any training comes first.
-_FIRST = ("inversion", "kernel", "black box", "reconn")
-# Of what is left before the defences, for what tells which records fall: a few
+# Parts that an audit may leave out.
 PARTS = ("inversion", "membership", "noise", "defences")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AuditConfig:
-    """What an audit does.
+    """What an audit does, and in what time.
 
     Attributes:
       targets: records that are attacked, at most.
@@ -72,22 +66,15 @@ class AuditConfig:
         checks.at_least("targets", self.targets, 1)
         checks.at_least("seed", self.seed, 0)
         checks.positive("minutes", self.minutes)
-        if not 1 / noise.CANDIDATES < self.threshold < 1:
+        if not 1 / noise_game.CANDIDATES < self.threshold < 1:
             raise checks.FieldError(
                 "threshold",
-                f"Expected {{}} > 1/{noise.CANDIDATES}, as often as one of"
-                f" {noise.CANDIDATES} candidates is guessed, and < 1, got"
+                f"Expected {{}} > 1/{noise_game.CANDIDATES}, as often as one of"
+                f" {noise_game.CANDIDATES} candidates is guessed, and < 1, got"
                 f" {self.threshold}.",
             )
         if self.fixed is not None:
             checks.at_least("fixed", self.fixed, 1)
-
-
-class AuditStoppedError(ValueError):
-    """The pre-flight found what has to be mended first; the message says how."""
-
-    # The status with which the command line ends.
-    exit_code = 3
 
 
 def audit(
@@ -124,15 +111,22 @@ def audit(
     """
     started = time.monotonic()
     settings = checks.build(AuditConfig, config, "audit")
-    limit = 60 * settings.minutes - (time.monotonic() - started)
-    given: dict[str, Any] = {"label": label, "data_dir": data_dir}
-    given |= {"predict": predict, "privacy": privacy, "version": version}
-    given |= {"progress": progress, "settings": settings, "limit": limit}
-    checked = check(train, data, **given)
+    checked = check(
+        train,
+        data,
+        label=label,
+        data_dir=data_dir,
+        progress=progress,
+        settings=settings,
+        limit=60 * settings.minutes - (time.monotonic() - started),
+        predict=predict,
+        privacy=privacy,
+        version=version,
+    )
     if checked.stops:
         lines = "; ".join(str(finding) for finding in checked.stops)
         raise AuditStoppedError(f"There is nothing to audit yet: {lines}")
-    with probe.threads_beside(checked.busy):
+    with training_probe.threads_beside(checked.busy):
         return _run(checked, settings, progress, started)
 
 
@@ -145,21 +139,24 @@ def check(
     progress: Progress = lambda _: None,
     settings: AuditConfig | None = None,
     limit: float = float("inf"),
-    **contract_: Any,
+    predict: Callable | None = None,
+    privacy: Mapping[str, Any] | None = None,
+    version: str | None = None,
 ) -> Preflight:
-    """The pre-flight alone; arguments as for `audit`.
+    """Run the pre-flight alone; arguments as for `audit`.
 
     Args:
       limit: seconds of the audit that it belongs to.
-      contract_: predict, privacy and version; see `contract.load`.
     """
     settings = AuditConfig() if settings is None else settings
-    found = contract.load(train, **contract_)
-    if found.privacy is not None:
-        noise.declared(found.privacy, given=found.noisy, default=found.default_noise)
+    terms = contract.load(train, predict=predict, privacy=privacy, version=version)
+    if terms.privacy is not None:
+        noise_game.declared(
+            terms.privacy, given=terms.noisy, default=terms.default_noise
+        )
     examples, table = load(data, label=label, data_dir=data_dir)
     prepared = subject.prepare(
-        found,
+        terms,
         examples,
         targets=settings.targets,
         fixed=settings.fixed,
@@ -170,23 +167,17 @@ def check(
 
 
 def load(
-    source: Any,
-    *,
-    label: str | None = None,
-    data_dir: str | None = None,
+    source: Any, *, label: str | None = None, data_dir: str | None = None
 ) -> tuple[Examples, Table | None]:
-    """The data, of whatever kind; see `audit`.
+    """Load data of whatever kind, and the table where it is one; see `audit`.
 
     Raises: ValueError, FileNotFoundError, ImportError: see `shadow.load` and `tables`.
     """
-    if isinstance(source, Table):
-        return source.examples, source
     if isinstance(source, Examples):
         return source, None
-    if isinstance(source, Mapping):
-        if tables.EMBEDDINGS in source:
-            table = tables.embeddings_of(source, "data")
-            return table.examples, table
+    if isinstance(source, Mapping) and tables.EMBEDDINGS in source:
+        source = tables.embeddings_of(source, "data")
+    elif isinstance(source, Mapping):
         if not {"images", "labels"} <= set(source):
             raise ValueError(
                 "Expected data to hold labels, and images or embeddings, found"
@@ -195,213 +186,156 @@ def load(
         source = (source["images"], source["labels"])
     if isinstance(source, tuple):
         images, labels = np.asarray(source[0]), np.asarray(source[1])
-        if images.ndim == 2:
-            names = {f"column {i}": images[:, i] for i in range(images.shape[1])}
-            table = tables.table_of({**names, "label": labels}, label="label")
-            return table.examples, table
-        images = images[..., None] if images.ndim == 3 else images
-        if labels.dtype.kind not in "iub" or not labels.size:
+        if images.ndim != 2:
+            images = images[..., None] if images.ndim == 3 else images
+            if labels.dtype.kind not in "iub" or not labels.size:
+                raise checks.FieldError(
+                    "labels",
+                    "Expected {} to be whole numbers from 0, one a picture, got"
+                    f" {labels.size} of type {labels.dtype}.",
+                )
+            count = int(labels.max()) + 1
+            return Examples(images=images, labels=labels, num_classes=count), None
+        names = {f"column {i}": images[:, i] for i in range(images.shape[1])}
+        source = tables.table_of({**names, "label": labels}, label="label")
+    if not isinstance(source, Table):
+        name = os.fspath(source)
+        if tables.holds_embeddings(name):
+            source = tables.load_embeddings(name)
+        elif Path(name).suffix == tables.SUFFIX:
+            source = tables.load_table(name, label=label)
+        elif label is not None:
             raise checks.FieldError(
-                "labels",
-                f"Expected {{}} to be whole numbers from 0, one a picture, got"
-                f" {labels.size} of type {labels.dtype}.",
+                "label", f"{{}} is of tables ({tables.SUFFIX}), got {name!r}."
             )
-        count = int(labels.max()) + 1
-        return Examples(images=images, labels=labels, num_classes=count), None
-    name = os.fspath(source)
-    if tables.holds_embeddings(name):
-        table = tables.load_embeddings(name)
-        return table.examples, table
-    if Path(name).suffix == tables.SUFFIX:
-        table = tables.load_table(name, label=label)
-        return table.examples, table
-    if label is not None:
-        raise checks.FieldError(
-            "label", f"{{}} is of tables ({tables.SUFFIX}), got {name!r}."
-        )
-    if Path(name).is_dir():
-        name = f"./{name}" if "/" not in name else name
-    return sources.load(name, data_dir=data_dir), None
+        else:
+            if Path(name).is_dir() and "/" not in name:
+                name = f"./{name}"
+            return sources.load(name, data_dir=data_dir), None
+    return source.examples, source
 
 
 def _run(
     checked: Preflight, settings: AuditConfig, progress: Progress, started: float
 ) -> Report:
-    """Everything after the pre-flight, within what is left of the time."""
-    about = checked.subject
+    """Do everything after the pre-flight, within what is left of the time."""
+    audited = checked.subject
+    # Models, and how the time is divided.
     clock = limits.Clock((1 - _LAST) * 60 * settings.minutes, started)
-    plan = budgets.plan(
+    plan = timetable.plan(
         minutes=settings.minutes,
         passed=clock.passed,
         seconds_a_model=checked.seconds_a_model,
         targets=settings.targets,
-        public=len(about.split.shadow),
+        public=len(audited.split.shadow),
         params=checked.params,
-        features=int(np.prod(about.fixed.image_shape)),
-        num_classes=about.fixed.num_classes,
-        differentiable=about.engine == "jax",
+        features=int(np.prod(audited.fixed.image_shape)),
+        num_classes=audited.fixed.num_classes,
+        differentiable=audited.engine == "jax",
     )
-    secret = about.contract.privacy is not None  # who knows the seed knows the noise
+    secret = audited.contract.privacy is not None  # who knows the seed knows the noise
     models = trained.train(
-        about, targets=plan.targets, secret=secret, progress=progress
+        audited, targets=plan.targets, secret=secret, progress=progress
     )
-    if why := trained.without_trace(models):
-        raise AuditStoppedError(why)
-    about = models.subject
-    checked = dataclasses.replace(checked, subject=about)
-    schedule = budgets.Schedule(clock, _parts(checked, settings, plan))
-    models, found = _attacks(checked, models, settings, plan, schedule, progress)
-    members: list[dict[str, Any]] = []
+    trained.require_trace(models)
+    schedule = timetable.Schedule(clock, _parts(checked, settings, plan))
+    # Attacks on reconstruction, membership and noise.
+    models, played = trials.play_all(
+        checked,
+        models,
+        schedule,
+        plan,
+        skip=settings.skip,
+        reconn=settings.reconn,
+        progress=progress,
+    )
+    membership: list[dict[str, Any]] = []
     if "membership" in schedule.parts:
         progress("membership")
-        limit = schedule.limit("membership")
-        members = [membership.of_two(models, checked.seconds_a_model, limit=limit)]
+        seconds = schedule.limit("membership")
+        membership.append(
+            two_candidates.of_two(models, checked.seconds_a_model, limit=seconds)
+        )
     skipped = "noise" not in schedule.parts
-    bounds = noise.measured(
-        about,
+    bounds = noise_game.measured(
+        audited,
         threshold=settings.threshold,
         limit=0.0 if skipped else schedule.limit("noise"),
         seconds_a_model=checked.seconds_a_model,
         skipped=skipped,
         progress=progress,
     )
-    found = playing.continued(found, models, checked, schedule, progress)
-    pool, targets = about.known_to_all(), models.targets
-    groups = None if about.table is None else about.table.groups
+    played = trials.continued(played, models, checked, schedule, progress)
+    # What they tell, against the truth.
+    pool, targets, table = audited.known_to_all(), models.targets, audited.table
+    groups = None if table is None else table.groups
     baselines = judging.baselines(targets, pool, groups=groups)
-    ids = about.split.test_indices
-    ranking = records.rank(targets, pool, ids, found, baselines)
-    shown = records.pictures(ranking.order, targets, found, baselines)
-    stops: list[dict[str, Any]] = []
+    ids = audited.split.test_indices
+    ranking = ranked_records.rank(targets, pool, ids, played, baselines)
+    pictures = ranked_records.pictures(ranking.order, targets, played, baselines)
+    # Of all that are judged, where defences are; else of the pre-flight's one model.
+    accuracy, stops = checked.accuracy, []
     if "defences" in schedule.parts:
         progress("trying what stops it")
-        bench = defences.Bench(
-            models=models,
-            checked=checked,
-            pool=pool,
-            baselines=baselines,
-            clock=limits.Clock(schedule.limit("defences")),
-        )
-        stops = defences.tried(bench, found)
+        time_left = limits.Clock(schedule.limit("defences"))
+        stops = defences.tried(models, checked, played, pool, baselines, time_left)
+        accuracy = stops[0]["accuracy"]
     progress("writing it down")
-    judged = [judging.judge(t, targets, pool, baselines) for t in found]
-    guesses = [judging.summary(b, targets, pool) for b in baselines]
+    judged = [judging.judge(trial, targets, pool, baselines) for trial in played]
     values = {
-        "schema": report.VERSION,
+        "schema": document.VERSION,
         "kind": "audit",
-        "subject": _about(checked, models, stops),
+        "subject": {
+            "train": audited.contract.name,
+            "version": audited.contract.version,
+            "takes": audited.contract.takes,
+            "engine": audited.engine,
+            "deterministic": audited.deterministic,
+            "data": audited.fixed.name,
+            "kind": "table" if table is not None else "images",
+            "shape": list(audited.fixed.image_shape),
+            "columns": None if table is None else list(table.names),
+            "classes": audited.fixed.num_classes,
+            "fixed": len(audited.fixed),
+            "public": len(audited.split.shadow) + len(audited.held_out),
+            "targets": len(targets),
+            "params": checked.params,
+            "arrays": [[name, list(shape)] for name, shape in checked.arrays],
+            "seconds_a_model": checked.seconds_a_model,
+            "shadow_models": 0 if models.shadows is None else len(models.shadows),
+            "accuracy": accuracy,
+        },
         "preflight": checked.values,
-        "baselines": guesses,
-        "attacks": [budgets.with_advice(row) for row in judged],
-        "membership": members,
+        "baselines": [judging.summary(b, targets, pool) for b in baselines],
+        "attacks": [timetable.with_advice(row) for row in judged],
+        "membership": membership,
         "records": ranking.rows,
         "defences": stops,
         "bounds": bounds,
         "configuration": dataclasses.asdict(settings),
         "again": "",
-        "versions": {**versions.versions(), **versions.packages()},
+        "versions": {**records.versions(), **records.packages()},
         "seconds": round(time.monotonic() - started, 1),
     }
-    return Report(
-        values=files.finite(values),
-        pictures={**shown, "table": about.table},
-    )
+    return Report(values=files.finite(values), pictures={**pictures, "table": table})
 
 
 def _parts(
-    checked: Preflight, settings: AuditConfig, plan: budgets.Budget
+    checked: Preflight, settings: AuditConfig, plan: timetable.Budget
 ) -> list[str]:
-    """The parts of `budget.shares` that are going to run."""
-    facts = checked.facts
-    running = {
-        row.title
-        for row in playing.rows()
-        if row.title not in settings.skip
-        and (settings.reconn or not row.asked)
-        and not row.why_not(facts)
-    }
-    if not plan.inversion_seconds:
-        running.discard("inversion")
-    learned = {row.title for row in playing.rows() if row.shadows}
-    if running & learned and plan.most_shadows:
-        running.add("shadow models")
-    else:
-        running -= learned
+    """Return the parts of `timetable.shares` that are going to run."""
+    running = {"membership", "defences"}
     if checked.subject.contract.privacy is not None:
         running.add("noise")
-    running |= {"membership", "defences"}
-    return [part for part in budgets.shares() if part in running - set(settings.skip)]
-
-
-def _attacks(
-    checked: Preflight,
-    models: trained.Models,
-    settings: AuditConfig,
-    plan: budgets.Budget,
-    schedule: budgets.Schedule,
-    progress: Progress,
-) -> tuple[trained.Models, list[Trial]]:
-    """Every row is played, or says why it isn't; models with shadow models."""
-    found: list[Trial] = []
-    a_record = plan.trainings_an_inversion * checked.seconds_a_model
-    for row in playing.rows():
-        if row.title in settings.skip:
-            left_out = playing.untried(row, models, checked, why_not=words.LEFT_OUT)
-            found.append(left_out)
+    for row in trials.rows():
+        if row.why_not(checked.facts) or (row.asked and not settings.reconn):
             continue
-        if row.asked and not settings.reconn:
+        if row.name == "inversion" and not plan.inversion_seconds:
             continue
-        if row.shadows and "shadow models" in schedule.parts and not models.seconds:
-            models = trained.with_shadows(
-                models,
-                plan.most_shadows,
-                limit=schedule.limit("shadow models"),
-                fewest=budgets.FEWEST_SHADOWS,
-                progress=progress,
-            )
-        hopeless = row.name == "inversion" and not plan.inversion_seconds
-        if hopeless and not row.why_not(checked.facts):
-            why = "it would finish no record in its time, which other attacks got"
-            found.append(
-                playing.untried(row, models, checked, needs=a_record, why_not=why)
-            )
-            continue  # An attack that isn't among the parts isn't played, and says why.
-        limit = 0.0
-        if row.title in schedule.parts:
-            limit = schedule.limit(row.title)
-            if row.name == "inversion" and not models.secret:
-                left = schedule.clock.left
-                limit = budgets.of_inversion(left, a_record, models.count) or limit
-            progress(f"{row.title}, at most {words.seconds(limit)}")
-        found.append(playing.attempt(row, models, checked, limit=limit, before=found))
-    names = (*_FIRST, *(trial.name for trial in found))
-    return models, sorted(found, key=lambda trial: names.index(trial.name))
-
-
-def _about(
-    checked: Preflight, models: trained.Models, stops: list[dict[str, Any]]
-) -> dict[str, Any]:
-    about = checked.subject
-    table = about.table
-    # Of all that are judged, where defences are; else of the pre-flight's one model.
-    accuracy = stops[0]["accuracy"] if stops else checked.accuracy
-    return {
-        "train": about.contract.name,
-        "version": about.contract.version,
-        "takes": about.contract.takes,
-        "engine": about.engine,
-        "deterministic": about.deterministic,
-        "data": about.fixed.name,
-        "kind": "table" if table is not None else "images",
-        "shape": list(about.fixed.image_shape),
-        "columns": None if table is None else list(table.names),
-        "classes": about.fixed.num_classes,
-        "fixed": len(about.fixed),
-        "public": len(about.split.shadow) + len(about.held_out),
-        "targets": len(models.targets),
-        "params": checked.params,
-        "arrays": [[name, list(shape)] for name, shape in checked.arrays],
-        "seconds_a_model": checked.seconds_a_model,
-        "shadow_models": 0 if models.shadows is None else len(models.shadows),
-        "accuracy": accuracy,
-    }
+        if row.shadows and not plan.most_shadows:
+            continue
+        running.add(row.title)
+        if row.shadows and row.title not in settings.skip:
+            running.add("shadow models")
+    running -= set(settings.skip)
+    return [part for part in timetable.shares() if part in running]

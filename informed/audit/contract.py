@@ -50,12 +50,12 @@ class InFile:
     content: str
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """Call it.
+        """Call the function, in the file as it was.
 
         Raises: ValueError: the file was changed before this process had read it.
         """
-        found = _module(Path(self.path), self.content)
-        return getattr(found, self.name)(*arguments, **named)
+        module = _module(Path(self.path), self.content)
+        return getattr(module, self.name)(*arguments, **named)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -84,27 +84,78 @@ class Contract:
     version: str
 
 
-def module(path: str) -> ModuleType:
-    """Load the file as it is now; it can import its neighbours.
+def load(
+    where: str | Callable,
+    *,
+    version: str | None = None,
+    predict: Callable | None = None,
+    privacy: Mapping[str, Any] | None = None,
+) -> Contract:
+    """Find a training function, and what its file says of it.
 
-    A neighbour that this process has imported is not loaded again.
-
-    Raises: FileNotFoundError; whatever running the file raises, as ValueError.
+    Args:
+      where: "mine.py:train", or the function itself.
+      version: names this version of it; None: a hash of its source.
+      predict, privacy: where they aren't in the file.
+    Raises: FieldError: no such function, or one that can't be called as the contract
+      says; FileNotFoundError; ValueError: the file can't be run.
     """
-    file = Path(path).resolve()
-    if not file.is_file():
-        raise FileNotFoundError(f"There is no file {path}.")
-    return _module(file, _hash(file))
+    if isinstance(where, str):
+        path, colon, name = where.rpartition(":")
+        if not colon or not path.endswith(".py"):
+            raise checks.FieldError(
+                "train", f"Expected {{}} as FILE.py:FUNCTION, got {where!r}."
+            )
+        file = Path(path).resolve()
+        if not file.is_file():
+            raise FileNotFoundError(f"There is no file {path}.")
+        content = _hash(file)
+        module = _module(file, content)
+        functions = [
+            key
+            for key, value in vars(module).items()
+            if inspect.isfunction(value) and not key.startswith("_")
+        ]
+        function: Any = getattr(module, name, None)
+        if not callable(function):
+            raise checks.FieldError(
+                "train",
+                f"{{}}: {path} has no function {name!r}; it has"
+                f" {', '.join(functions) or 'none'}.{checks.nearest(name, functions)}",
+            )
+        train: Callable = InFile(str(file), name, content)
+        if predict is None and hasattr(module, "predict"):
+            predict = InFile(str(file), "predict", content)
+        privacy = privacy or getattr(module, "PRIVACY", None)
+        title, version = f"{file.name}:{name}", version or content
+    else:
+        train = function = where
+        title = getattr(where, "__qualname__", type(where).__name__)
+    noise = inspect.signature(function).parameters.get(NOISE)
+    default: Any = None if noise is None else noise.default
+    number = isinstance(default, int | float) and not isinstance(default, bool)
+    return Contract(
+        train=train,
+        name=title,
+        takes=takes_of(function),
+        predict=predict,
+        privacy=privacy,
+        noisy=noise is not None,
+        default_noise=float(default) if number else None,
+        version=version or foreign.source_hash(function),
+    )
 
 
 def _hash(file: Path) -> str:
-    """SHA-256 of a file; "" where it is gone."""
+    """Return the SHA-256 of a file; "" where it is gone."""
     return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
 
 
 @functools.cache
 def _module(file: Path, content: str) -> ModuleType:
-    """The module in a file with such a content.
+    """Load a file with such a content, which can import its neighbours.
+
+    A neighbour that this process has imported is not loaded again.
 
     Raises: ValueError: the file has another content, or can't be run.
     """
@@ -116,85 +167,20 @@ def _module(file: Path, content: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    sys.modules[name] = found
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
     try:
-        spec.loader.exec_module(found)
+        spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
         raise ValueError(
             f"{file} can't be read: {type(error).__name__}: {error}"
         ) from error
-    return found
-
-
-def load(
-    where: str | Callable,
-    *,
-    version: str | None = None,
-    predict: Callable | None = None,
-    privacy: Mapping[str, Any] | None = None,
-) -> Contract:
-    """Find a training function.
-
-    Args:
-      where: "mine.py:train", or the function itself.
-      version: names this version of it; None: a hash of its source.
-      predict, privacy: where they aren't in the file.
-    Raises: FieldError: no such function, or one that can't be called as the contract
-      says; FileNotFoundError; ValueError: the file can't be run.
-    """
-    if isinstance(where, str):
-        file, found, name = _function_in(where)
-        function: Callable = getattr(found, name)
-        content, path = _hash(Path(file)), str(Path(file).resolve())
-        train: Callable = InFile(path, name, content)
-        if predict is None and hasattr(found, "predict"):
-            predict = InFile(path, "predict", content)
-        privacy = privacy or getattr(found, "PRIVACY", None)
-        called, version = f"{Path(file).name}:{name}", version or content
-    else:
-        train = function = where
-        called = getattr(where, "__qualname__", type(where).__name__)
-    noise = inspect.signature(function).parameters.get(NOISE)
-    default: Any = None if noise is None else noise.default
-    number = isinstance(default, int | float) and not isinstance(default, bool)
-    return Contract(
-        train=train,
-        name=called,
-        takes=takes_of(function),
-        predict=predict,
-        privacy=privacy,
-        noisy=noise is not None,
-        default_noise=float(default) if number else None,
-        version=version or foreign.source_hash(function),
-    )
-
-
-def _function_in(where: str) -> tuple[str, ModuleType, str]:
-    """The path, the module and the function's name of "mine.py:name"; see `load`."""
-    path, colon, name = where.rpartition(":")
-    if not colon or not path.endswith(".py"):
-        raise checks.FieldError(
-            "train", f"Expected {{}} as FILE.py:FUNCTION, got {where!r}."
-        )
-    found = module(path)
-    functions = [
-        each
-        for each, value in vars(found).items()
-        if inspect.isfunction(value) and not each.startswith("_")
-    ]
-    if not callable(getattr(found, name, None)):
-        raise checks.FieldError(
-            "train",
-            f"{{}}: {path} has no function {name!r}; it has"
-            f" {', '.join(functions) or 'none'}.{checks.nearest(name, functions)}",
-        )
-    return path, found, name
+    return module
 
 
 def takes_of(function: Callable) -> str:
-    """What a training function's third argument is: one of `TAKES`.
+    """Tell what a training function's third argument is: one of `TAKES`.
 
     Raises: FieldError: it can't be called with images, labels and a key.
     """

@@ -1,21 +1,21 @@
 """Fewer bits of the released weights: what they leave to attacks, and their cost.
 
 Rounding is no guarantee: that the attacks here find less doesn't say that none
-finds more. Noise in training has a bound beside it (`noise`).
+finds more. Noise in training has a bound beside it (`noise_game`).
 """
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from informed.attacks import registry
-from informed.audit import budget
+from informed.audit import timetable
 from informed.audit.findings import Preflight
-from informed.audit.playing import attempt
-from informed.audit.subject import WEIGHTS, Subject
+from informed.audit.subject import WEIGHTS
 from informed.audit.trained import Models
+from informed.audit.trials import attempt
 from informed.metrics import judging
 from informed.play import Trial
 from shadow import checks, limits, released, rounding
@@ -23,166 +23,124 @@ from shadow.data import Examples
 from shadow.threat import Release
 from shadow.views import Layers
 
-# The rows of a defence, one by one, as they are made.
-Rows = Iterator[dict[str, Any]]
-_PRECISIONS = tuple(rounding.FORMATS)
 # Attacks that defences are held against: those that can be played on what is changed.
 _HELD_AGAINST = ("inversion", "kernel", "closed form")
 # Targets whose inversion is tried again under each precision: it takes longest.
 _INVERTED = 3
 # Models whose accuracy is measured under each defence.
 _JUDGED = 8
+_ROW: dict[str, Any] = {"about": "", "attacks": [], "accuracy": None, "why_not": ""}
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Bench:
-    """What defences are tried on.
+def tried(
+    models: Models,
+    checked: Preflight,
+    undefended: Sequence[Trial],
+    pool: Examples,
+    baselines: list[judging.Baseline],
+    clock: limits.Clock,
+) -> list[dict[str, Any]]:
+    """Round to each format, the undefended release first, until the time is over.
 
-    Attributes:
+    Args:
       models: the released and shadow models, undefended.
-      checked: what the pre-flight found of their training.
+      checked: the pre-flight of their training.
+      undefended: attacks on the models as they are.
       pool: all that is known to everyone.
       baselines: guesses at the targets without a release; see `judging`.
       clock: what is left of the time for all defences.
-    """
-
-    models: Models
-    checked: Preflight
-    pool: Examples
-    baselines: list[judging.Baseline]
-    clock: limits.Clock
-
-    def attempt(self, name: str, models: Models | None = None, **named: Any) -> Trial:
-        """Play an attack within what is left; see `playing.attempt`.
-
-        Args:
-          name: the attack's name in the registry.
-          models: None: the undefended ones.
-        """
-        models = self.models if models is None else models
-        named.setdefault("limit", self.clock.left)
-        return attempt(registry.find(name), models, self.checked, **named)
-
-    @property
-    def subject(self) -> Subject:
-        """What is audited."""
-        return self.models.subject
-
-
-def tried(bench: Bench, undefended: Sequence[Trial]) -> list[dict[str, Any]]:
-    """Rounding to each format, the undefended release first, until the time is over.
-
     Returns: rows of name, about, attacks (judged), accuracy, why_not.
     """
-    whole = [t for t in undefended if t.name in _HELD_AGAINST and t.images is not None]
+    held = [t for t in undefended if t.name in _HELD_AGAINST and t.images is not None]
+    subject, targets = models.subject, models.targets
     rows = [
-        _row(bench, "as it is", "all that is released", whole, bench.models.accuracy)
+        _ROW
+        | {
+            "name": "as it is",
+            "about": "all that is released",
+            "attacks": _judged(held, targets, pool, baselines),
+            "accuracy": subject.accuracy(models.released),
+        }
     ]
     try:
-        with limits.seconds(bench.clock.left):
-            rows.extend(fewer_bits(bench, undefended))
+        with limits.seconds(clock.left):
+            for precision in rounding.FORMATS:
+                row = _ROW | {"name": precision}
+                row["about"] = f"weights rounded to {precision}"
+                view = dataclasses.replace(
+                    subject.only(WEIGHTS), precision=precision, layout=subject.layout()
+                )
+                with np.errstate(over="ignore"):
+                    weights = view(np.asarray(models.released, np.float32))
+                if not np.isfinite(weights).all():
+                    rows.append(row | {"why_not": "weights overflow this format"})
+                    continue
+                trials = _attacked(models, checked, undefended, view, weights, clock)
+                row["attacks"] = _judged(trials, targets, pool, baselines)
+                row["accuracy"] = _accuracy(models, checked, weights)
+                rows.append(row)
     except limits.OutOfTimeError:
-        rows.append(_not_tried("the remaining formats", "", "out of time"))
+        rows.append(_ROW | {"name": "the remaining formats", "why_not": "out of time"})
     except Exception as error:
-        # As in `playing.attempt`; what was measured before is kept.
+        # As in `trials.attempt`; what was measured before is kept.
         why = f"an attack stopped with {checks.named(error)}".rstrip(".")
-        rows.append(_not_tried("fewer bits", "", why))
+        rows.append(_ROW | {"name": "fewer bits", "why_not": why})
     return rows
 
 
-def fewer_bits(bench: Bench, undefended: Sequence[Trial]) -> Rows:
-    """The weights rounded."""
-    subject, layout = bench.subject, bench.subject.layout()
+def _judged(
+    trials: Iterable[Trial],
+    targets: Examples,
+    pool: Examples,
+    baselines: list[judging.Baseline],
+) -> list[dict[str, Any]]:
+    """Judge attacks, and say in what time they would have finished."""
+    rows = [judging.judge(trial, targets, pool, baselines) for trial in trials]
+    return [timetable.with_advice(row) for row in rows]
+
+
+def _attacked(
+    models: Models,
+    checked: Preflight,
+    undefended: Sequence[Trial],
+    view: Layers,
+    weights: np.ndarray,
+    clock: limits.Clock,
+) -> Iterator[Trial]:
+    """Play on rounded weights the attacks that apply to them and fit the time."""
+    subject = models.subject
+    kernel = registry.find("kernel")
+    yield attempt(kernel, models, checked, view=view, limit=clock.left)
     inversion = next((t for t in undefended if t.name == "inversion"), None)
-    for precision in _PRECISIONS:
-        view = dataclasses.replace(
-            subject.only(WEIGHTS), precision=precision, layout=layout
+    finished = None if inversion is None else inversion.finished
+    if inversion is not None and finished is not None and finished.any():
+        a_record = inversion.seconds / len(finished)
+        if a_record * _INVERTED < clock.left / (2 * len(rounding.FORMATS)):
+            few = dataclasses.replace(models, released=models.released[:_INVERTED])
+            layers = Layers(precision=view.precision, layout=subject.weights_layout)
+            release = Release(
+                values=weights[:_INVERTED],
+                view=layers,
+                deviations=layers.deviations(
+                    np.asarray(few.weights.weights, np.float32)
+                ),
+            )
+            row = registry.find("inversion")
+            yield attempt(row, few, checked, limit=clock.left / 4, release=release)
+    # Where the closed form applies it costs next to nothing.
+    if any(t.name == "closed form" and t.images is not None for t in undefended):
+        changed = Models(
+            subject=dataclasses.replace(subject, answering=False),
+            released=weights,
+            secret=models.secret,
         )
-        about = f"weights rounded to {precision}"
-        with np.errstate(over="ignore"):
-            rounded = view(np.asarray(bench.models.released, np.float32))
-        if not np.isfinite(rounded).all():
-            yield _not_tried(precision, about, "weights overflow this format")
-            continue
-        found = [bench.attempt("kernel", view=view)]
-        if inversion is not None and _affordable(bench, inversion):
-            found.append(_inverted(bench, rounded, precision))
-        if _solved(undefended):
-            found.append(bench.attempt("closed_form", _changed(bench, rounded)))
-        yield _row(bench, precision, about, found, _accuracy_of(bench, rounded))
+        row = registry.find("closed_form")
+        yield attempt(row, changed, checked, limit=clock.left)
 
 
-def _solved(undefended: Sequence[Trial]) -> bool:
-    """Whether the closed form applies; then it costs next to nothing."""
-    return any(t.name == "closed form" and t.images is not None for t in undefended)
-
-
-def _changed(bench: Bench, weights: np.ndarray) -> Models:
-    """The released models with other weights, and no answers.
-
-    Args:
-      weights: (models, weights).
-    """
-    return dataclasses.replace(
-        bench.models,
-        subject=dataclasses.replace(bench.subject, answering=False),
-        released=weights,
-        shadows=None,
-        seconds=0.0,
-    )
-
-
-def _affordable(bench: Bench, inversion: Trial) -> bool:
-    """Whether a few more inversions fit in a share of the time."""
-    if inversion.finished is None or not inversion.finished.any():
-        return False
-    each = inversion.seconds / len(inversion.finished)
-    return each * _INVERTED < bench.clock.left / (2 * len(_PRECISIONS))
-
-
-def _inverted(bench: Bench, rounded: np.ndarray, precision: str) -> Trial:
-    """Inversion of the first targets' rounded weights."""
-    view = Layers(precision=precision, layout=bench.subject.weights_layout)
-    theta = bench.subject.only(WEIGHTS)(bench.models.released)[:_INVERTED]
-    release = Release(
-        values=rounded[:_INVERTED],
-        view=view,
-        deviations=view.deviations(np.asarray(theta, np.float32)),
-    )
-    few = dataclasses.replace(bench.models, released=bench.models.released[:_INVERTED])
-    return bench.attempt("inversion", few, limit=bench.clock.left / 4, release=release)
-
-
-def _row(
-    bench: Bench,
-    name: str,
-    about: str,
-    found: Sequence[Trial],
-    accuracy: float | None,
-) -> dict[str, Any]:
-    attacks = [
-        budget.with_advice(
-            judging.judge(t, bench.models.targets, bench.pool, bench.baselines)
-        )
-        for t in found
-    ]
-    return _not_tried(name, about, "") | {"attacks": attacks, "accuracy": accuracy}
-
-
-def _not_tried(name: str, about: str, why: str) -> dict[str, Any]:
-    return {
-        "name": name,
-        "about": about,
-        "attacks": [],
-        "accuracy": None,
-        "why_not": why,
-    }
-
-
-def _accuracy_of(bench: Bench, weights: np.ndarray) -> float | None:
-    """Of models with these weights, put back where train had them."""
-    subject = bench.subject
-    template = bench.checked.returned
+def _accuracy(models: Models, checked: Preflight, weights: np.ndarray) -> float | None:
+    """Measure the accuracy of models with these weights, put where train had them."""
+    subject, template = models.subject, checked.returned
     if not subject.answering or template is None:
         return None
     call, right = subject.call(), []

@@ -1,4 +1,4 @@
-"""What a pre-flight finds: the data that it leaves behind."""
+"""What a pre-flight leaves behind: its findings, and what it measured."""
 
 import dataclasses
 from typing import Any
@@ -11,9 +11,16 @@ from shadow import released
 LEVELS = ("stops", "weakens", "note")
 
 
+class AuditStoppedError(ValueError):
+    """There is nothing to audit until something is mended; the message says what."""
+
+    # The status with which the command line ends.
+    exit_code = 3
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Finding:
-    """Something about the training function.
+    """Something that a pre-flight says about the training function.
 
     Attributes:
       level: "stops" (there is no audit until it is mended), "weakens" (there is one,
@@ -34,10 +41,10 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Preflight:
-    """What was found; `subject` says how models are made from now on.
+    """The result of a pre-flight; `subject` says how models are trained from now on.
 
     Attributes:
-      subject: with engine, deterministic, position and answering as found.
+      subject: with engine, deterministic, position and answering set by it.
       returned: what training returned for the first target; which attacks apply is
         asked of it.
       findings: most serious first.
@@ -70,12 +77,12 @@ class Preflight:
 
     @property
     def stops(self) -> tuple[Finding, ...]:
-        """Findings for which there is no audit."""
+        """The findings that void the audit."""
         return tuple(f for f in self.findings if f.level == "stops")
 
     @property
     def values(self) -> dict[str, Any]:
-        """What was found, JSON-able, as the document of an audit has it."""
+        """The findings as the document of an audit has them, JSON-able."""
         unstable = self.instability
         return {
             "findings": [dataclasses.asdict(f) for f in self.findings],
@@ -88,7 +95,7 @@ class Preflight:
 
     @property
     def facts(self) -> Facts:
-        """What decides which attacks apply."""
+        """The facts that decide which attacks apply."""
         about = self.subject
         unasked = "models can't be asked: "
         unasked += about.unasked or "no predict(released, images)"

@@ -17,7 +17,6 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Float
 
 from shadow.data import Examples
 
@@ -55,17 +54,17 @@ class Instability:
 
     @property
     def words(self) -> str:
-        """The exponent, for a sentence."""
+        """The exponent, as a sentence says it."""
         return f"{'at least ' if self.saturated else ''}{self.exponent:.1f}"
 
 
-def trainings(public: Examples, pairs: int = PAIRS) -> int:
-    """How many `measure` runs."""
-    return _pairs(public, pairs) * (2 + len(PARTS))
+def trainings(public: Examples) -> int:
+    """Return how many models `measure` trains."""
+    return min(PAIRS, len(public) // 2) * (2 + len(PARTS))
 
 
 def measure(runs: Callable, public: Examples, pairs: int = PAIRS) -> Instability | None:
-    """Train on public records and on their near twins.
+    """Train on public records and on their near twins, and compare the weights.
 
     Args:
       runs: of A, a `shadow.parallel.Runs`; equal arguments have to give equal weights.
@@ -73,42 +72,37 @@ def measure(runs: Callable, public: Examples, pairs: int = PAIRS) -> Instability
       pairs: of records, at most.
     Returns: None where the weights say nothing of the record.
     """
-    pairs = _pairs(public, pairs)
+    pairs = min(pairs, len(public) // 2)
     images = public.images[: 2 * pairs].astype(np.float64)
     here, there = images[:pairs], images[pairs:]
     places = [here, there, *(here + part * (there - here) for part in PARTS)]
-    found = runs(
+    weights = runs(
         np.concatenate(places)[:, None],
         np.tile(public.labels[:pairs], len(places))[:, None],
         np.zeros(pairs * len(places), int),
     )
-    thetas = np.asarray(found, np.float64).reshape(len(places), pairs, -1)
+    thetas = np.asarray(weights, np.float64).reshape(len(places), pairs, -1)
     if not np.isfinite(thetas).all():
         return None
-    whole, *small = np.abs(thetas[1:] - thetas[0])
-    if not whole.any():
+    far, *near = np.abs(thetas[1:] - thetas[0])
+    if not far.any():
         return None
+    # Of the weights that tell two records apart, the median share of the way.
     growths = [
-        _typical(way, whole) / part for way, part in zip(small, PARTS, strict=True)
+        float(
+            np.median(
+                [
+                    np.median(some[way > 0] / way[way > 0])
+                    for some, way in zip(moved, far, strict=True)
+                    if way.any()
+                ]
+            )
+        )
+        / part
+        for moved, part in zip(near, PARTS, strict=True)
     ]
     return Instability(
         growth=growths[0],
         exponent=math.log(max(*growths, np.finfo(float).tiny)),
         saturated=growths[-1] * PARTS[-1] > _SATURATED,
     )
-
-
-def _pairs(public: Examples, most: int) -> int:
-    return min(most, len(public) // 2)
-
-
-def _typical(
-    way: Float[np.ndarray, "pairs params"], whole: Float[np.ndarray, "pairs params"]
-) -> float:
-    """Of the weights that tell two records apart, the median share of the whole way."""
-    shares = [
-        np.median(some[far > 0] / far[far > 0])
-        for some, far in zip(way, whole, strict=True)
-        if far.any()
-    ]
-    return float(np.median(shares))

@@ -1,23 +1,47 @@
-"""What can be said of a training function after a few runs of it, before an audit.
+"""The pre-flight: a few runs of a training function before it is audited.
 
 Same arguments twice: the same weights? Another target, another order, another key:
 other weights? Does JAX trace and differentiate it? How long does a model take? Whatever
 voids an audit, or weakens it, becomes a finding with its remedy.
 """
 
+import dataclasses
 import time
 from collections.abc import Callable
 
-from informed.audit.findings import LEVELS, Finding, Preflight
-from informed.audit.probe import BUSY, others_at_work
-from informed.audit.questions import Look
-from informed.audit.subject import Subject
-from shadow import limits
+import numpy as np
 
-__all__ = ["Finding", "Preflight", "check"]
+from informed.attacks.closed_form import pipelines
+from informed.audit import instability, training_probe
+from informed.audit.contract import NOISE
+from informed.audit.findings import LEVELS, Finding, Preflight
+from informed.audit.instability import Instability
+from informed.audit.subject import Subject
+from informed.audit.training_probe import BUSY, Probe
+from shadow import checks, limits, parallel, released
+from shadow.width import models_per_batch
 
 # Share of an audit's time for questions that it can do without.
 SHARE = 0.2
+# Seconds that one question of the pre-flight may take.
+_PATIENCE_S = 60.0
+# Two trainings count as the same below this share of the distance between the
+# weights of two targets.
+_SAME = 1e-3
+# Of what a record changes: from it on it is another training, not another device.
+_OTHER = 0.3
+# How far outside of [0, 1] a target is tried: a step of an inversion may go farther.
+_OUTSIDE = 0.05
+# Places in the training set at which a target is tried, where the last does nothing.
+_PLACES = 8
+# A place counts as another place where a target there moves the weights so many times
+# as far as one at the end. Orders of mini-batches alone make a difference below 1.5 on
+# the examples of the documentation.
+_FURTHER = 1.5
+_OTHER_SHAPE = "give weights of another shape, which no attack on weights compares"
+_KEEP_SHAPES = (
+    "release a model whose arrays keep their shapes (trees and early growth don't)"
+)
 
 
 def check(
@@ -26,7 +50,7 @@ def check(
     *,
     limit: float = float("inf"),
 ) -> Preflight:
-    """Run the training function a few times.
+    """Run the training function a few times, and say what that tells.
 
     Args:
       subject: what is audited; its engine is found out here.
@@ -36,48 +60,441 @@ def check(
     Raises: RuntimeError: the function raises; FieldError: it returns no arrays.
     """
     started = time.monotonic()
-    busy = others_at_work()
-    look = Look(subject, progress, limits.Clock(SHARE * limit, started))
-    look.first()
-    if not look.stopped:
-        look.again()
-    if not look.stopped:
-        look.engine()
-        look.target()
-    if not look.stopped:
-        look.order_and_key()
-        look.place()
-        look.outside()
-        look.private()
-        look.stored()
-        look.asked()
-    if not look.stopped:
-        look.timed()
-        if not look.deterministic and look.noise > 0:
-            times = look.noise / max(look.apart, 1e-300)
-            look.say(
+    busy = training_probe.others_at_work()
+    state = _Questions(subject, progress, limits.Clock(SHARE * limit, started))
+    state.train_once()
+    if not state.stopped:
+        state.train_again()
+    if not state.stopped:
+        state.choose_engine()
+        state.change_the_target()
+    if not state.stopped:
+        state.change_order_and_key()
+        state.place_the_target()
+        state.leave_the_range()
+        state.change_the_noise()
+        state.ask_the_model()
+    if not state.stopped:
+        state.measure_time(busy)
+    return Preflight(
+        subject=state.subject,
+        returned=state.returned,
+        findings=tuple(sorted(state.findings, key=lambda f: LEVELS.index(f.level))),
+        params=len(state.theta),
+        arrays=tuple(state.arrays),
+        seconds_a_model=state.seconds_a_model or state.seconds_each,
+        seconds_each=state.seconds_each,
+        at_once=state.at_once,
+        busy=busy,
+        order_matters=state.order_matters,
+        key_matters=state.key_matters,
+        instability=state.instability,
+        accuracy=state.accuracy,
+    )
+
+
+class _Questions:
+    """The answers so far; each method asks one question of the training function."""
+
+    def __init__(
+        self, subject: Subject, progress: Callable[[str], None], clock: limits.Clock
+    ) -> None:
+        self.subject, self.progress, self.clock = subject, progress, clock
+        self.findings: list[Finding] = []
+        self.probe = Probe(subject)
+        second = min(1, len(subject.split.test) - 1)
+        self.data, self.other_data = (subject.training_set(i) for i in (0, second))
+        if not second:
+            self.other_data[0][-1] = subject.held_out.images[0]
+        self.order_matters: bool | None = None
+        self.key_matters: bool | None = None
+        self.instability: Instability | None = None
+        self.accuracy: float | None = None
+        # Between the weights of two targets; between two runs of the same arguments.
+        self.apart = self.rounding = 0.0
+        self.seconds_each, self.seconds_a_model, self.at_once = 0.0, 0.0, 1
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a finding voids the audit."""
+        return any(finding.level == "stops" for finding in self.findings)
+
+    def say(self, level: str, what: str, remedy: str = "") -> None:
+        """Add a finding to the list."""
+        self.findings.append(Finding(level=level, what=what, remedy=remedy))
+
+    def affords(self, trainings: int) -> bool:
+        """Tell whether there is time for so many trainings by hand."""
+        return trainings * self.seconds_each < min(_PATIENCE_S, self.clock.left)
+
+    def train_once(self) -> None:
+        """Train one model, and look at what it returns.
+
+        Raises: RuntimeError: the function raises.
+        """
+        self.progress("training one model")
+        try:
+            self.returned, self.theta = self.probe(self.data)
+        except checks.FieldError:  # what it returned
+            raise
+        except Exception as error:
+            table, missing = self.subject.table, ""
+            names = (
+                [] if table is None else [c.name for c in table.columns if c.missing]
+            )
+            if names:
+                missing = (
+                    f". Values are missing in {', '.join(names[:4])}: fill them in in"
+                    " train, or drop these rows"
+                )
+            raise RuntimeError(
+                f"{self.subject.contract.name} raised {checks.named(error)}{missing}"
+            ) from error
+        self.seconds_each = self.probe.seconds
+        self.arrays = [
+            (part.name, tuple(np.shape(part.array)))
+            for part in released.parts(self.returned)
+        ]
+        if not self.theta.size:
+            self.say(
+                "stops",
+                f"{type(self.returned).__name__} has no arrays of floats, and no attack"
+                " here looks at anything else; it may store training records",
+                "release coefficients or predictions, not the estimator",
+            )
+        if bad := int(np.sum(~np.isfinite(self.theta))):
+            self.say(
+                "stops",
+                f"{bad} weights are NaN or infinite",
+                "lower the learning rate, or train for fewer steps",
+            )
+        if dropped := released.left_out(self.returned):
+            more = f" and {len(dropped) - 4} more" if len(dropped) > 4 else ""
+            self.say(
+                "weakens",
+                f"no attack reads {', '.join(dropped[:4])}{more}",
+                "look yourself whether they hold anything of a record, such as words or"
+                " rows",
+            )
+
+    def train_again(self) -> None:
+        """Find whether the same arguments give the same weights."""
+        self.progress("training it again")
+        _, again = self.probe(self.data)
+        # The first training may have imported and compiled what it needs.
+        self.seconds_each = self.probe.seconds
+        self.deterministic = False
+        if again.shape != self.theta.shape:
+            self.say("stops", f"the same arguments {_OTHER_SHAPE}", _KEEP_SHAPES)
+            return
+        self.deterministic = np.array_equal(self.theta, again)
+        self.rounding = float(np.linalg.norm(again - self.theta))
+        if not self.deterministic:
+            self.say(
+                "weakens",
+                "the same arguments give other weights",
+                "draw everything from the key: seed every generator by it, stop by"
+                " steps and not by a clock, and let no sum depend on threads"
+                " (torch.use_deterministic_algorithms(True))",
+            )
+
+    def choose_engine(self) -> None:
+        """Find what JAX can do with the function."""
+        self.progress("trying what JAX can do with it")
+        engine, reason = "processes", ""
+        if self.deterministic:
+            engine, reason = training_probe.engine_of(self.subject)
+        if reason:
+            self.say("note", reason)
+        if engine != "processes":
+            self.probe.compile()
+            # Compiled sums round otherwise: later runs are held against this one.
+            _, self.theta = self.probe(self.data)
+        self.subject = dataclasses.replace(
+            self.subject, engine=engine, deterministic=bool(self.deterministic)
+        )
+
+    def change_the_target(self) -> None:
+        """Measure how far another target moves the weights."""
+        self.progress("training on another target")
+        _, other = self.probe(self.other_data)
+        shapes = {self.theta.shape, other.shape}
+        if released.is_estimator(self.returned):
+            # Two sets of support vectors may happen to be of one size.
+            more = range(2, min(_PLACES, len(self.subject.split.test)))
+            if self.affords(len(more)):
+                sets = [self.subject.training_set(i) for i in more]
+                shapes |= {self.probe(data)[1].shape for data in sets}
+        if len(shapes) > 1:
+            self.say("stops", f"another target {_OTHER_SHAPE}", _KEEP_SHAPES)
+            return
+        self.apart = float(np.linalg.norm(other - self.theta))
+
+    def change_order_and_key(self) -> None:
+        """Find whether another order, another key, give other weights."""
+        if not (self.deterministic and self.affords(2)):
+            return
+        self.progress("another order, another key")
+        images, labels = self.data
+        shuffled = np.random.default_rng(0).permutation(len(images) - 1)
+        moved = np.append(shuffled, len(images) - 1)
+        thetas = [self.probe((images[moved], labels[moved]))[1]]
+        takes_key = self.subject.contract.takes != "nothing"
+        if takes_key:
+            thetas.append(self.probe(self.data, key=1)[1])
+        differ = [
+            theta.shape != self.theta.shape
+            or bool(np.linalg.norm(theta - self.theta) > _SAME * self.apart)
+            for theta in thetas
+        ]
+        self.order_matters = differ[0]
+        if takes_key:
+            self.key_matters = differ[1]
+            if not self.key_matters:
+                self.say(
+                    "note", "the key changes nothing: training draws nothing from it"
+                )
+
+    def place_the_target(self) -> None:
+        """Put targets where in the training set they move the weights furthest.
+
+        A validation split, or batches sampled by a seed that everyone is told, leaves
+        out the records at some places. Who is at another place isn't protected by that.
+        """
+        # Where there was no time to ask whether the key matters, it may.
+        if self.deterministic and (self.key_matters is not False or not self.apart):
+            last = len(self.subject.fixed)
+            count = min(_PLACES, last + 1)
+            places = np.unique(np.linspace(0, last, count).round().astype(int))[:-1]
+            while len(places) > 1 and not self.affords(2 * len(places)):
+                places = places[::2]
+            if self.affords(2 * len(places)):
+                self._move_the_target(last, places)
+            else:
+                self.say(
+                    "note",
+                    "no time to ask whether a record counts at every place in the"
+                    " training set: some may be left out by the seed",
+                    "more --minutes",
+                )
+        if self.apart == 0:
+            self.say(
+                "weakens",
+                "the weights don't change when the target does",
+                "does train use all its arguments? Early stopping or a support that"
+                " leaves it out would also do this",
+            )
+
+    def _move_the_target(self, last: int, places: np.ndarray) -> None:
+        """Try the target at other places than the last, and keep the best."""
+        self.progress("moving the target to other places")
+        moved = {last: self.apart}
+        for place in places:
+            probe = self.probe.at(int(place))
+            theta, other = probe(self.data)[1], probe(self.other_data)[1]
+            same = theta.shape == other.shape
+            moved[int(place)] = float(np.linalg.norm(other - theta)) if same else 0.0
+        unused = sum(distance == 0 for distance in moved.values())
+        best = max(moved, key=lambda place: moved[place])
+        if unused and moved[best]:
+            self.say(
+                "weakens",
+                f"at {unused} of {len(moved)} places in the training set a record"
+                " changes nothing: it is left out by the seed, or by a validation"
+                " split. Targets are put where they count",
+                "records that are left out aren't protected: another seed takes them",
+            )
+        if moved[best] > _FURTHER * moved[last]:
+            self.subject = dataclasses.replace(self.subject, position=int(best))
+            self.probe = self.probe.at(int(best))
+            if self.subject.engine != "processes":
+                self.probe.compile()
+            _, self.theta = self.probe(self.data)
+            self.apart = moved[best]
+            self.say(
+                "note",
+                f"targets are put at place {best} of the training set, the one of"
+                f" {len(moved)} at which they move the weights furthest",
+            )
+
+    def leave_the_range(self) -> None:
+        """Find whether training takes a target a little outside of [0, 1].
+
+        Inversion searches there: a step may not end where a check says that records do.
+        """
+        if not self.deterministic or not self.affords(1):
+            return
+        images, labels = (array.copy() for array in self.data)
+        images[-1] += np.where(images[-1] < 0.5, -_OUTSIDE, _OUTSIDE)
+        what = ""
+        try:
+            if not np.isfinite(self.probe((images, labels))[1]).all():
+                what = "gives NaN or infinite weights"
+        except Exception as error:
+            what = f"raises {type(error).__name__}"
+        if what:
+            self.say(
+                "weakens",
+                f"training {what} for a record a little outside of [0, 1], where"
+                " inversion has to search: that hinders the attack, and protects nobody"
+                " from one who takes the check out",
+                "for the audit, cut inputs or let them pass in train",
+            )
+
+    def change_the_noise(self) -> None:
+        """Find whether there can be the noise that training declares."""
+        contract = self.subject.contract
+        if contract.privacy is None or not self.deterministic:
+            return
+        if self.key_matters is False or contract.takes == "nothing":
+            self.say(
+                "stops",
+                "PRIVACY declares noise, but the key changes nothing: no noise is drawn"
+                " from it",
+                "draw the noise from the key, or take PRIVACY out",
+            )
+        if contract.noisy and self.affords(2):
+            noise = 10.0 * (contract.default_noise or 1.0)
+            more = self.probe.at(self.subject.position, noise)(self.data)[1]
+            same = self.probe.at(self.subject.position)(self.data)[1]
+            if np.array_equal(more, same):
+                self.say(
+                    "stops",
+                    f"PRIVACY declares noise, but {NOISE} changes nothing",
+                    f"add noise of {NOISE} times clip_norm, or take PRIVACY out",
+                )
+
+    def ask_the_model(self) -> None:
+        """Ask the model for scores of public records: its accuracy, its black box.
+
+        Estimators that store what no attack here looks at are warned of.
+        """
+        subject, public = self.subject, self.subject.held_out
+        name = type(self.returned).__name__
+        unread = released.is_estimator(self.returned)
+        unread = unread and not pipelines.supported(self.returned)
+        if unread and name in ("MLPClassifier", "MLPRegressor"):
+            self.say(
+                "note",
+                f"{name} keeps the state of its optimiser beside coefs_ and"
+                " intercepts_, and no attack here looks at it",
+                "release coefs_ and intercepts_, not the estimator",
+            )
+        elif unread:
+            self.say(
+                "weakens",
+                f"{name} may store training records or statistics"
+                " of them, and no attack here looks at more than its arrays of floats",
+                "release coefficients or predictions, not the estimator",
+            )
+        try:
+            scores = np.asarray(subject.call().answers(self.returned, public.images))
+            if scores.dtype.name == "bfloat16":  # no number to NumPy
+                scores = scores.astype(np.float32)
+        except checks.FieldError as error:  # there is no way to ask it
+            what = "neither accuracy nor black-box attacks: models can't be asked"
+            self.say("note", what, str(error))
+            return
+        except Exception as error:  # the user's own function
+            remedy = "predict(released, images) -> scores (examples, classes)"
+            self.say("weakens", f"predict raised {checks.named(error)}", remedy)
+            unasked = f"predict raised {type(error).__name__}"  # quotes no message
+            self.subject = dataclasses.replace(subject, unasked=unasked)
+            return
+        classes, what, remedy = subject.fixed.num_classes, "", ""
+        if scores.ndim != 2 or len(scores) != len(public):
+            what = f"predict gave an array of shape {scores.shape}"
+            remedy = f"expected ({len(public)}, classes)"
+        elif scores.dtype.kind not in "fiub" or not np.isfinite(scores).all():
+            what = "predict gave scores that aren't finite numbers"
+            remedy = "give scores or probabilities, not the logarithm of zero"
+        elif scores.shape[1] < classes:
+            what = f"predict gave {scores.shape[1]} scores for {classes} classes"
+            remedy = f"expected a column for every label from 0 to {classes - 1}"
+        if what:
+            self.say("weakens", what, remedy)
+            self.subject = dataclasses.replace(subject, unasked=what)
+            return
+        self.accuracy = float(np.mean(scores.argmax(axis=1) == public.labels))
+        self.subject = dataclasses.replace(subject, answering=True)
+        if subject.engine in ("jax", "runs"):
+            try:
+                self.subject.layout()
+            except Exception as error:
+                what = f"predict isn't traced ({type(error).__name__})"
+                self.say("note", f"no black box: {what}")
+                self.subject = dataclasses.replace(subject, unasked=what)
+
+    def measure_time(self, busy: float | None) -> None:
+        """Time a model as it will be trained, and find whether training is chaotic."""
+        self.progress("measuring the time of a model")
+        subject = self.subject
+        width = models_per_batch(subject.algorithm(), subject.fixed)
+        runs = subject.runs(subject.factory("released").public_key, width)
+        self.at_once = runs.together
+        if runs.batched:
+            self.seconds_a_model, same = training_probe.time_batches(subject, runs)
+            self.seconds_each = self.seconds_a_model * runs.together
+        else:
+            # No more at once than there are processes, or the time would be a sum.
+            self.at_once = parallel.processes(subject.algorithm())
+            self.seconds_each, same, theta = training_probe.time_processes(
+                subject, self.at_once, self.seconds_each
+            )
+            self.seconds_a_model = self.seconds_each / self.at_once
+            # By more than a device's rounding.
+            rounding = max(_OTHER * self.apart, _SAME * float(np.linalg.norm(theta)))
+            another = theta.shape != self.theta.shape or (
+                float(np.linalg.norm(theta - self.theta)) > rounding
+            )
+            if self.deterministic and same and another:
+                self.say(
+                    "stops",
+                    "other processes give other weights than this one: a module was"
+                    " changed after it was imported, or a setting in it",
+                    "start a new session, or name the training as FILE.py:NAME",
+                )
+        if self.deterministic and not same:
+            self.say(
+                "weakens",
+                "the same arguments give other weights in other processes",
+                "look for hash(), and for sums that depend on threads",
+            )
+            # Models are trained in processes, so nothing can be trained again exactly.
+            self.subject = dataclasses.replace(subject, deterministic=False)
+        public = subject.split.shadow
+        seconds = self.seconds_a_model * instability.trainings(public)
+        fits = seconds < min(_PATIENCE_S, self.clock.left)
+        if self.deterministic and same and fits:
+            self.progress("changing a record a little")
+            try:
+                self.instability = instability.measure(runs, public)
+            except Exception as error:  # the user's own function, or a model's size
+                self.say(
+                    "note",
+                    "whether training is chaotic can't be told: with other records,"
+                    f" and these moved a little, it stopped with {checks.named(error)}",
+                )
+        if self.instability is not None and self.instability.chaotic:
+            self.say(
+                "weakens",
+                f"chaotic, exponent {self.instability.words} over the training: a"
+                " record that withstands is protected by instability, not by design. A"
+                " hundredth of the way to another record moves the typical weight"
+                f" {self.instability.growth:.0f} times as far as in proportion",
+                "don't rely on it: a longer search or another release may tell; noise"
+                " in training has a bound",
+            )
+        if not self.deterministic and self.rounding > 0:
+            times = self.rounding / max(self.apart, 1e-300)
+            self.say(
                 "note",
                 f"runs with equal arguments are {times:.3g} times as far apart as"
                 " models of two targets",
             )
         if busy is not None and busy >= BUSY:
-            look.say(
+            self.say(
                 "note",
                 f"other jobs used {100 * busy:.0f} % of the cores while times were"
                 " measured: a quiet machine is faster",
             )
-    return Preflight(
-        subject=look.subject,
-        returned=look.returned,
-        findings=tuple(sorted(look.findings, key=lambda f: LEVELS.index(f.level))),
-        params=len(look.theta),
-        arrays=tuple(look.parts),
-        seconds_a_model=look.seconds or look.each,
-        seconds_each=look.each,
-        at_once=look.at_once,
-        busy=busy,
-        order_matters=look.order_matters,
-        key_matters=look.key_matters,
-        instability=look.instability,
-        accuracy=look.accuracy,
-    )

@@ -7,7 +7,6 @@ records for accuracy and for queries. Models are trained on D_- and one target e
 
 import dataclasses
 import functools
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -55,12 +54,12 @@ class Call:
     classes: int | None = None
 
     def inputs(self, images: Any) -> Any:
-        """Examples as the function sees them: images, or rows of a table."""
+        """Return examples as the function sees them: images, or rows of a table."""
         numpy = jnp if isinstance(images, jax.Array) else np
         return images if self.table is None else self.table.features(images, numpy)
 
     def train(self, images: Any, labels: Any, key: Any) -> Any:
-        """What the function returns.
+        """Call the function, and return what it returns.
 
         Args:
           key: a key of JAX's, or an int.
@@ -71,24 +70,20 @@ class Call:
             )
             images, labels = images[order], labels[order]
         arguments = [self.inputs(images), labels]
+        is_int = isinstance(key, int | np.integer)
         if self.contract.takes == "key":  # whoever takes a key of JAX's indexes by it
-            arguments = [jnp.asarray(each) for each in arguments]
-        if self.contract.takes != "nothing":
-            arguments.append(self._key(key))
+            arguments = [jnp.asarray(array) for array in arguments]
+            arguments.append(jax.random.key(int(key)) if is_int else key)
+        elif self.contract.takes == "seed" and is_int:
+            arguments.append(int(key))
+        elif self.contract.takes == "seed":
+            seed = jax.random.bits(key, dtype=jnp.uint32) >> 1
+            arguments.append(seed.astype(jnp.int32))
         named = {} if self.noise is None else {NOISE: self.noise}
         return self.contract.train(*arguments, **named)
 
-    def _key(self, key: Any) -> Any:
-        """What stands for a key, as the function takes it."""
-        is_int = isinstance(key, int | np.integer)
-        if self.contract.takes == "key":
-            return jax.random.key(int(key)) if is_int else key
-        if is_int:
-            return int(key)
-        return (jax.random.bits(key, dtype=jnp.uint32) >> 1).astype(jnp.int32)
-
     def answers(self, result: Any, images: Any) -> Any:
-        """Scores (examples, classes) of a trained model, by `predict` or its own.
+        """Return the scores (examples, classes) of a model, by `predict` or its own.
 
         Raises: FieldError: there is no way to ask it.
         """
@@ -115,7 +110,7 @@ class Call:
 def by_label(
     scores: np.ndarray, estimator: Any, classes: int | None, absent: float
 ) -> np.ndarray:
-    """Scores with a column for every label, also where an estimator saw some only.
+    """Give scores a column for every label, also where an estimator saw some only.
 
     Args:
       scores: (examples, columns).
@@ -126,22 +121,22 @@ def by_label(
     known = names.shape == scores.shape[1:] and np.issubdtype(names.dtype, np.integer)
     if not known or classes is None or names.min() < 0 or names.max() >= classes:
         return scores
-    whole = np.full((len(scores), classes), absent)
-    whole[:, names] = scores
-    return whole
+    all_scores = np.full((len(scores), classes), absent)
+    all_scores[:, names] = scores
+    return all_scores
 
 
 def run(call: Call, images: Any, labels: Any, key: Any) -> Any:
-    """Train; weights as {name: array}, one after the other, and answers last."""
+    """Train, and return weights as {name: array}, one each, and answers last."""
     result = call.train(images, labels, key)
-    found: list[dict[str, Any]] = [
+    arrays: list[dict[str, Any]] = [
         {f"{WEIGHTS}/{part.name}": part.array} for part in released.parts(result)
     ]
     if call.queries is not None:
         traced = isinstance(images, jax.Array)
         queries = jnp.asarray(call.queries) if traced else call.queries
-        found.append({ANSWERS: call.answers(result, queries)})
-    return tuple(found)
+        arrays.append({ANSWERS: call.answers(result, queries)})
+    return tuple(arrays)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -150,13 +145,13 @@ class WithoutDerivatives(JaxFunction):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Batched."""
+        """Batched, as any function of JAX, and not differentiable."""
         return dataclasses.replace(super().capabilities, differentiable=False)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Subject:
-    """See the module's docstring.
+    """A training function with its data, cut as the module says.
 
     Attributes:
       contract: the training function.
@@ -184,25 +179,20 @@ class Subject:
 
     @property
     def fixed(self) -> Examples:
-        """D_-."""
+        """The fixed set D_-, which the adversary knows."""
         return self.split.fixed
 
     @property
     def key(self) -> Any:
-        """Root of all randomness."""
+        """The key that all randomness is drawn from."""
         return jax.random.key(self.seed)
 
     def known_to_all(self) -> Examples:
-        """D_- and all public records."""
+        """Return D_- and all public records."""
         return self.fixed.joined(self.split.shadow, self.held_out)
 
-    @property
-    def place(self) -> int:
-        """Where among the training records the target is: the last, unless moved."""
-        return len(self.fixed) if self.position is None else self.position
-
     def call(self, *, answers: bool = False, noise: float | None = None) -> Call:
-        """The function as it is called."""
+        """Return the function as the algorithm calls it."""
         asked = answers and self.answering
         return Call(
             self.contract,
@@ -214,19 +204,15 @@ class Subject:
         )
 
     def training_set(self, i: int) -> tuple[np.ndarray, np.ndarray]:
-        """Images and labels of D_- and the i-th target, which is last here."""
+        """Return images and labels of D_- and the i-th target, which is last here."""
         target = self.split.test.take(np.arange(i, i + 1))
         images = np.concatenate([self.fixed.images, target.images])
         return images, np.append(self.fixed.labels, target.labels).astype(np.int32)
 
     def algorithm(
-        self,
-        *,
-        answers: bool = False,
-        secret: bool = False,
-        noise: float | None = None,
+        self, *, answers: bool = False, secret: bool = False, noise: float | None = None
     ) -> Algorithm:
-        """The function as an A.
+        """Return the function as an algorithm A.
 
         Args:
           answers: theta holds the answers to the queries too, after the weights.
@@ -239,17 +225,17 @@ class Subject:
             "key_is_public": not secret,
             "version": self.contract.version,
         }
-        made: Any  # their `quiet` gives a function again, which is an Algorithm
+        algorithm: Any  # their `quiet` gives a function again, which is an Algorithm
         if self.engine == "jax":
-            made = JaxFunction(**settings)
+            algorithm = JaxFunction(**settings)
         elif self.engine == "runs":
-            made = WithoutDerivatives(**settings)
+            algorithm = WithoutDerivatives(**settings)
         else:
-            made = PythonFunction(deterministic=self.deterministic, **settings)
-        return made
+            algorithm = PythonFunction(deterministic=self.deterministic, **settings)
+        return algorithm
 
     def runs(self, key: Any, width: int, algorithm: Algorithm | None = None) -> Runs:
-        """A on D_- and targets, by one key for all models.
+        """Return runs of A on D_- and targets, by one key for all models.
 
         Args:
           width: models at once on one device, or processes.
@@ -263,7 +249,7 @@ class Subject:
         )
 
     def factory(self, role: str, **settings: Any) -> Factory:
-        """Trains models of a role; settings as for `algorithm`."""
+        """Return what trains models of a role; settings as for `algorithm`."""
         return Factory(
             algorithm=self.algorithm(**settings),
             fixed=self.fixed,
@@ -272,28 +258,23 @@ class Subject:
         )
 
     def layout(self) -> tuple[Slice, ...]:
-        """Of weights and answers, where models can be asked."""
+        """Return the layout of weights, and of answers where models can be asked."""
         return self.algorithm(answers=True).layout(self.fixed)
 
-    def only(self, what: str, names: Sequence[str] | None = None) -> Layers:
-        """The view of theta that shows weights, or answers, alone.
-
-        Args:
-          names: of the arrays of weights that are shown; None: all of them.
-        """
+    def only(self, what: str) -> Layers:
+        """Return the view of theta that shows weights, or answers, alone."""
         layout = self.layout()
         columns = [
             np.arange(part.start, part.stop)
             for part in layout
-            if (place := part.name.split("/", 2))[1] == what
-            and (names is None or place[2] in names)
+            if part.name.split("/", 2)[1] == what
         ]
         if len(columns) == len(layout):
             return Layers()
         return Layers(columns=np.concatenate(columns), params=layout[-1].stop)
 
     def accuracy(self, thetas: np.ndarray) -> float | None:
-        """Of models on public records, by their answers; None: they can't be asked."""
+        """Return the accuracy on public records; None: models can't be asked."""
         if not self.answering:
             return None
         answers = np.asarray(self.only(ANSWERS)(thetas))
@@ -303,7 +284,7 @@ class Subject:
 
     @property
     def weights_layout(self) -> tuple[Slice, ...]:
-        """Of the weights alone, by the names of the arrays."""
+        """The layout of the weights alone, by the names of the arrays."""
         prefix = f"{WEIGHTS}/"
         return tuple(
             dataclasses.replace(part, name=part.name.split(prefix, 1)[1])
@@ -321,7 +302,7 @@ def prepare(
     table: Table | None = None,
     seed: int = 0,
 ) -> Subject:
-    """Cut the data.
+    """Cut the data into D_-, targets and public records.
 
     Args:
       contract: the training function.

@@ -1,5 +1,5 @@
-"""The command `informed`: `commands` has every command by its name."""
+"""The command `informed`: `command_table` has every command by its name."""
 
-from informed.cli.commands import main
+from informed.cli.command_table import main
 
 __all__ = ["main"]

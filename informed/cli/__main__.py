@@ -1,5 +1,5 @@
-"""`python -m informed.cli`."""
+"""Run the command line as `python -m informed.cli`."""
 
-from informed.cli.commands import main
+from informed.cli.command_table import main
 
 main()

@@ -1,4 +1,4 @@
-"""`--config=FILE --config.field=value`, read: this is where a ConfigDict ends."""
+"""Read `--config=FILE --config.field=value`: this is where a ConfigDict ends."""
 
 import re
 from collections.abc import Sequence
@@ -8,13 +8,16 @@ from typing import Any
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
-from informed.cli import registering, shipped
+import informed
+from informed.cli import registering
 from informed.experiment.settings import Experiment
 from shadow import checks
 
+_PACKAGE = Path(informed.__file__).parent
+
 
 def load_experiment(overrides: Sequence[str]) -> Experiment:
-    """An experiment from `--config=FILE` and `--config.field=value` arguments.
+    """Load an experiment from `--config=FILE` and `--config.field=value` arguments.
 
     Raises: ValueError: no file, an unknown field (with the nearest name), or a value of
       the wrong type.
@@ -23,7 +26,7 @@ def load_experiment(overrides: Sequence[str]) -> Experiment:
 
 
 def values(overrides: Sequence[str]) -> dict[str, Any]:
-    """What a configuration file holds after the overrides."""
+    """Return what a configuration file holds after the overrides."""
     if "--config" in overrides[:-1]:  # `--config FILE`, with a space
         i = overrides.index("--config")
         joined = f"--config={overrides[i + 1]}"
@@ -34,56 +37,52 @@ def values(overrides: Sequence[str]) -> dict[str, Any]:
             raise ValueError(f"Unknown argument {argument!r}. See `informed --help`.")
         if argument.startswith("--config="):
             name, colon, size = argument.removeprefix("--config=").partition(":")
-            file = shipped.resolve(name)
+            file = resolve(name)
             registering.see_beside(file)
             argument = f"--config={file}{colon}{size}"
         argv.append(argument)
     try:
-        found, left = _parsed(argv, file)
+        parsed, rest = _parsed(argv, file)
     except ValueError:
         if file is not None:  # is it the file, or what overrides it?
-            whole = [argument for argument in argv if argument.startswith("--config=")]
-            _check(_parsed(["informed", *whole], file)[0].config, argv[1:])
+            files = [argument for argument in argv if argument.startswith("--config=")]
+            _check(_parsed(["informed", *files], file)[0].config, argv[1:])
         raise
-    if left:
-        raise ValueError(f"Unknown argument {left[0]!r}. See `informed --help`.")
-    if found.config is None or file is None:
+    if rest:
+        raise ValueError(f"Unknown argument {rest[0]!r}. See `informed --help`.")
+    if parsed.config is None or file is None:
         raise ValueError(
             "Expected --config=FILE, such as --config=configs/digits.py, or the name of"
             " one that is shipped, such as --config=digits."
         )
-    return found.config.to_dict()
+    return parsed.config.to_dict()
 
 
 def _parsed(
     argv: Sequence[str], file: Path | None
 ) -> tuple[flags.FlagValues, list[str]]:
-    """Flags with the configuration, and arguments that aren't flags.
+    """Parse flags with the configuration, and arguments that aren't flags.
 
     Raises: ValueError: see `values`.
     """
-    found = flags.FlagValues()
-    config_flags.DEFINE_config_file("config", flag_values=found, sys_argv=list(argv))
+    parsed = flags.FlagValues()
+    config_flags.DEFINE_config_file("config", flag_values=parsed, sys_argv=list(argv))
     try:
-        return found, found(argv)[1:]
+        return parsed, parsed(argv)[1:]
     except AttributeError as error:  # what ml_collections raises for unknown fields
         hint = str(error).strip("'\"").replace("\\n", " ").replace("\n", " ")
         raise ValueError(f"Unknown configuration field: {hint}") from error
     except Exception as error:  # anything that the user's file may raise
-        raise ValueError(_one_line(error, file)) from error
-
-
-def _one_line(error: Exception, file: Path | None) -> str:
-    """Why a configuration can't be read."""
-    group = re.search(r"Could not override field '(\w+)'", str(error))
-    if group:
-        return (
-            f"{file} sets config.{group[1]}, a group of fields, to a single value; set"
-            f" one of its fields{_example(group[1])}."
-        )
-    if isinstance(error, flags.Error | OSError):
-        return str(error).strip().splitlines()[-1].strip()
-    return f"{file} could not be read as a configuration: {checks.named(error)}"
+        group = re.search(r"Could not override field '(\w+)'", str(error))
+        line = f"{file} could not be read as a configuration: {checks.named(error)}"
+        if group:
+            line = (
+                f"{file} sets config.{group[1]}, a group of fields, to a single value;"
+                f" set one of its fields{_example(group[1])}."
+            )
+        elif isinstance(error, flags.Error | OSError):
+            line = str(error).strip().splitlines()[-1].strip()
+        raise ValueError(line) from error
 
 
 def _check(config: Any, arguments: Sequence[str]) -> None:
@@ -98,26 +97,56 @@ def _check(config: Any, arguments: Sequence[str]) -> None:
         # An element of a tuple, x[0], is left to ml_collections.
         if not argument.startswith("--config.") or not equals or "[" in path:
             continue
-        node, seen = config, "config"
+        node, place = config, "config"
         for name in path.split("."):
             if not isinstance(node, ConfigDict):
                 raise ValueError(
-                    f"--config.{path}: {seen} is {node!r} and has no fields."
+                    f"--config.{path}: {place} is {node!r} and has no fields."
                 )
             if name not in node:
                 raise ValueError(
-                    f"Unknown configuration field: {seen} has no {name!r}."
+                    f"Unknown configuration field: {place} has no {name!r}."
                     f"{checks.nearest(name, list(node))}"
                 )
-            node, seen = node[name], f"{seen}.{name}"
+            node, place = node[name], f"{place}.{name}"
         else:
             if isinstance(node, ConfigDict) and len(node):
                 raise ValueError(
-                    f"--config.{path}={value}: {seen} is a group of fields; set one of"
+                    f"--config.{path}={value}: {place} is a group of fields; set one of"
                     f" them{_example(path)}, of {', '.join(node)}."
                 )
 
 
 def _example(group: str) -> str:
-    """For a group that people mistake for its name."""
+    """Give an example for a group that people mistake for its name."""
     return ", such as config.data.name" if group == "data" else ""
+
+
+def folder() -> Path | None:
+    """Return where they lie; None in an installation that lost them."""
+    places = (_PACKAGE / "configs", _PACKAGE.parent / "configs")
+    return next((p for p in places if (p / "digits.py").is_file()), None)
+
+
+def names() -> tuple[str, ...]:
+    """Return what `--config` takes beside files, sorted: "cifar10", "digits", ..."""
+    place = folder()
+    return () if place is None else tuple(sorted(f.stem for f in place.glob("*.py")))
+
+
+def resolve(name: str) -> Path:
+    """Return the file of `--config=NAME`: NAME if it is a file, or what is bundled.
+
+    Args:
+      name: a path, or one of `names`.
+    Raises: ValueError: neither.
+    """
+    if Path(name).is_file():
+        return Path(name)
+    place = folder()
+    if place is not None and name in names():
+        return place / f"{name}.py"
+    raise ValueError(
+        f"Expected --config=FILE or --config=NAME; there is no file {name!r}. Shipped"
+        f" are {', '.join(names()) or 'none'}."
+    )

@@ -26,7 +26,7 @@ class GateFailedError(RuntimeError):
 
 
 def add_argument(parser: argparse.ArgumentParser) -> None:
-    """`--max-success` of a command."""
+    """Add `--max-success` to a command."""
     parser.add_argument(
         OPTION,
         type=float,
@@ -37,7 +37,7 @@ def add_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def of_arguments(arguments: argparse.Namespace) -> float | None:
-    """The limit of a command line; None: there is none.
+    """Return the limit of a command line; None: there is none.
 
     Raises: FieldError: it is outside of [0, 1].
     """
@@ -49,7 +49,7 @@ def of_arguments(arguments: argparse.Namespace) -> float | None:
 
 @contextlib.contextmanager
 def closed(most: float | None) -> Iterator[None]:
-    """Whatever is raised inside fails the gate, where there is one.
+    """Fail the gate, where there is one, on whatever is raised inside.
 
     Args:
       most: the limit; None: errors stay as they are.
@@ -70,7 +70,7 @@ def closed(most: float | None) -> Iterator[None]:
 
 
 def require(values: Any, most: float) -> None:
-    """Pass, or raise.
+    """Require that every attack stays below the limit.
 
     Args:
       values: the document of an audit, or the contents of a run's results.json.
@@ -87,7 +87,7 @@ def require(values: Any, most: float) -> None:
 
 
 def _doubts(values: Any, most: float) -> Iterator[str]:
-    """Why a release was not shown to be below the limit, attack by attack."""
+    """Say why a release was not shown to be below the limit, attack by attack."""
     attacks = values["attacks"]
     is_run = isinstance(attacks, Mapping)
     rows = list(_of_run(values) if is_run else _of_audit(values))
@@ -103,8 +103,8 @@ def _doubts(values: Any, most: float) -> Iterator[str]:
             )
     if not rows:
         yield "no attack was evaluated"
-    if not is_run and (left := words.not_attacked(values)):
-        yield f"{left} records were not attacked, for lack of time"
+    if not is_run and (count := words.not_attacked(values)):
+        yield f"{count} records were not attacked, for lack of time"
 
 
 # The name of an attack, why it was not finished ("" where it was), and its success.
@@ -112,6 +112,7 @@ _Row = tuple[str, str, Any]
 
 
 def _of_audit(values: Mapping[str, Any]) -> Iterator[_Row]:
+    """Read the attacks that apply out of an audit's document."""
     for row in values["attacks"]:
         if not (row["applies"] or row["tried"]):
             continue
@@ -124,10 +125,10 @@ def _of_audit(values: Mapping[str, Any]) -> Iterator[_Row]:
 
 
 def _of_run(results: Mapping[str, Any]) -> Iterator[_Row]:
-    found = results["attacks"]
-    for name, row in found.items():
+    """Read the attacks that were asked for out of a run's results.json."""
+    for name, row in results["attacks"].items():
         yield name, "", row["closer_than_oracle"]
     asked = results.get("configuration", {}).get("attacks", {})
-    for name in asked.keys() - found.keys():
+    for name in asked.keys() - results["attacks"].keys():
         if asked[name]["targets"] != 0:  # of 0 targets: left out of the run
             yield name, "was not tried", None

@@ -3,8 +3,6 @@
     informed bound --records 60000 --batch 256 --epochs 15 --sampling shuffled \\
         --noise-multiplier 1.1 --kappa 0.01
     informed bound --noise-multiplier 1 --steps 100 --kappa 1e-3
-    informed bound --noise-multiplier 1 --steps 1000 --sampling-probability 0.01 \\
-        --prior gaussian --dim 784 --sigma 0.3 --mse 0.0232
     informed calibrate --gamma 0.01 --steps 100 --kappa 1e-3
 
 Every number is printed with what it assumes of the batches, and what holds otherwise.
@@ -16,33 +14,28 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import dp
-from dp import accounting, bounds, domain, poisson, rero
+from dp import accounting, bounds, domain, rero
 from dp.sampling import SAMPLINGS
-from informed.cli import baselines, registering
-from informed.cli.commands import refuse_unknown
+from informed.cli import registering
+from informed.cli.command_table import refuse_unknown
 from shadow import files
-
-if TYPE_CHECKING:
-    import matplotlib.figure
 
 _TRAINING = "--records 60000 --batch 256 --epochs 15 --sampling shuffled --kappa 0.01"
 _IN_WORDS = {
     "bound": f"\n  informed bound --noise-multiplier 1.1 {_TRAINING}",
     "calibrate": f"\n  informed calibrate --gamma 0.02 {_TRAINING}",
 }
-_KAPPAS = (0.1, 1e-3, 1e-6)
-_POINTS = 25
 _NOTHING = 0.99995  # a probability that is printed as 1 bounds nothing
 _SCRIPT = ("records", "batch", "epochs")
 
 
 def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
-    """What the command of a name takes."""
+    """Add the arguments of the command of a name."""
     parser.epilog = f"{parser.epilog}".rstrip() + _IN_WORDS[name]
     if name == "bound":
         parser.add_argument(
@@ -59,9 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
             help="standard deviation of the noise on the sum of clipped gradients,"
             " over the clipping norm",
         )
-        parser.add_argument(
-            "--figure", type=Path, help="gamma against epsilon, as a PNG picture"
-        )
     else:
         parser.add_argument(
             "--gamma",
@@ -69,27 +59,6 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
             required=True,
             help="the probability of success that is allowed, above kappa",
         )
-    _add_training(parser)
-    baselines.add_arguments(parser)
-    parser.add_argument(
-        "--relation",
-        default="zero_out",
-        choices=bounds.RELATIONS,
-        help="what training is compared with; zero_out (default) is always valid"
-        " for reconstruction",
-    )
-    parser.add_argument(
-        "--delta", type=float, default=1e-5, help="for epsilon (default 1e-5)"
-    )
-    parser.add_argument(
-        "--bounds",
-        type=Path,
-        metavar="FILE",
-        help="Python file that registers bounds of your own: `dp.register_bound`",
-    )
-
-
-def _add_training(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "training", "either --records, --batch, --epochs and --sampling, or --steps"
     )
@@ -116,65 +85,114 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
         help="of each record in each of --steps (default 1: full batches); counts only"
         " while nobody is told who takes part when",
     )
+    parser.add_argument(
+        "--kappa",
+        type=float,
+        help="how often the best guess succeeds without the release, given all else"
+        " that is known",
+    )
+    parser.add_argument("--log-kappa", type=float, help="its natural logarithm")
+    parser.add_argument(
+        "--relation",
+        default="zero_out",
+        choices=bounds.RELATIONS,
+        help="what training is compared with; zero_out (default) is always valid"
+        " for reconstruction",
+    )
+    parser.add_argument(
+        "--delta", type=float, default=1e-5, help="for epsilon (default 1e-5)"
+    )
+    parser.add_argument(
+        "--bounds",
+        type=Path,
+        metavar="FILE",
+        help="Python file that registers bounds of your own: `dp.register_bound`",
+    )
 
 
 def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
-    """Run one of `COMMANDS` and print what it has to say."""
+    """Run one of the commands and print what it has to say."""
     refuse_unknown(rest)
     registering.run(arguments.bounds)
-    log_kappa = baselines.log_kappa(arguments)
-    history = _history(arguments)
-    if history is None:
+    kappa, log_kappa = arguments.kappa, arguments.log_kappa
+    if (kappa is None) == (log_kappa is None):
+        raise ValueError("Expected exactly one of --kappa and --log-kappa.")
+    if kappa is not None:
+        if not 0 < kappa <= 1:
+            raise ValueError(f"Expected --kappa in (0, 1], got {kappa!r}.")
+        log_kappa = math.log(kappa)
+    if getattr(arguments, "history", None) is None:
         result, bound = _of_arguments(arguments, log_kappa)
     else:
-        result, bound = _of_history(arguments, history, log_kappa)
+        result, bound = _of_history(arguments, log_kappa)
     if arguments.json:
         print(json.dumps(files.finite(result), allow_nan=False))
     else:
         print(_table(result, bound))
-    if getattr(arguments, "figure", None) is not None:
-        figure = gamma_against_epsilon(arguments, log_kappa)
-        with files.replacing(arguments.figure) as file:
-            figure.savefig(file, format="png", dpi=120)
-        if not arguments.json:
-            print(f"{'picture':<20}{arguments.figure}")
 
 
 def _of_arguments(
     arguments: argparse.Namespace, log_kappa: float
 ) -> tuple[dict[str, Any], dp.ReRoBound]:
-    """The result of a training that is said in options, and its bound.
+    """Bound, or calibrate, a training that is said in options.
 
     Raises: ValueError: something isn't said, or in two ways.
     """
     if arguments.command == "bound" and arguments.noise_multiplier is None:
         raise ValueError("Expected --noise-multiplier, or --from and a history.")
-    batches = _batches(arguments)
+    batches, relation = _batches(arguments), arguments.relation
+    probability = arguments.sampling_probability
+    training: dict[str, Any] = {
+        "steps": arguments.steps,
+        "sampling_probability": 1.0 if probability is None else probability,
+    }
     if arguments.command == "calibrate":
-        found = _calibrated(arguments, batches, log_kappa)
-        sigma, bound, epsilon = found.noise_multiplier, found.bound, found.epsilon
+        calibration = dp.calibrate(
+            arguments.gamma,
+            log_kappa=log_kappa,
+            relation=relation,
+            delta=arguments.delta,
+            **(training if batches is None else {"batches": batches}),
+        )
+        sigma = calibration.noise_multiplier
     else:
         sigma = arguments.noise_multiplier
-        run = _run(arguments, sigma, batches)
+    # No noise at all, which calibration may find to be enough, has no mechanism.
+    least = float(np.finfo(float).tiny) if arguments.command == "calibrate" else sigma
+    run: Any
+    if batches is None:
+        run = dp.PoissonGaussian(
+            noise_multiplier=sigma or least, relation=relation, **training
+        )
+        assumption = dp.assumption(run)
+    else:
+        run = batches.mechanism(noise_multiplier=sigma or least, relation=relation)
+        assumption = batches.assumption(run)
+        shuffled = batches.sampling == "shuffled"
+        training = {
+            **{name: getattr(batches, name) for name in (*_SCRIPT, "sampling")},
+            "steps": batches.steps,
+            "sampling_probability": None if shuffled else batches.sampling_probability,
+        }
+    if arguments.command == "calibrate":
+        bound, epsilon = calibration.bound, calibration.epsilon
+    else:
         bound = dp.rero_bound(run, log_kappa=log_kappa)
         epsilon = accounting.epsilon(run, arguments.delta)
-    result = {
-        **_result(arguments, sigma, log_kappa, bound, epsilon),
-        **_training(arguments, batches),
-        **_assumed(arguments, sigma, batches, log_kappa),
-        "notes": _notes(arguments, arguments.records),
-    }
-    return result, bound
+    result = _result(
+        arguments, sigma, log_kappa, bound, epsilon, assumption, arguments.records
+    )
+    return result | training, bound
 
 
-def _history(arguments: argparse.Namespace) -> dp.History | None:
-    """What `--from` names; None: it isn't given.
+def _of_history(
+    arguments: argparse.Namespace, log_kappa: float
+) -> tuple[dict[str, Any], dp.ReRoBound]:
+    """Bound the training whose history `--from` names.
 
     Raises: ValueError: it isn't JSON, no history, or something is said twice.
     """
-    if getattr(arguments, "history", None) is None:
-        return None
-    said = ("noise_multiplier", "steps", "sampling_probability", "sampling", "figure")
+    said = ("noise_multiplier", "steps", "sampling_probability", "sampling")
     for name in (*said, *_SCRIPT):
         if getattr(arguments, name) is not None:
             option = f"--{name.replace('_', '-')}"
@@ -187,35 +205,34 @@ def _history(arguments: argparse.Namespace) -> dp.History | None:
             f"Expected {arguments.history} to be JSON, such as json.dump of"
             f" accountant.state_dict() writes it: {error}. Pickles are not read."
         ) from error
-    return dp.History.of(values)
+    history = dp.History.of(values)
+    run = history.mechanism(arguments.relation)
+    bound = dp.rero_bound(run, log_kappa=log_kappa)
+    epsilon, assumption = accounting.epsilon(run, arguments.delta), dp.assumption(run)
+    result = _result(
+        arguments,
+        history.noise_multiplier,
+        log_kappa,
+        bound,
+        epsilon,
+        assumption,
+        history.records,
+    )
+    if history.changed:
+        result["assumption"] += (
+            ". Settings that changed in the course of training are at their worst"
+        )
+    return result | dataclasses.asdict(history), bound
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON. Raises FieldError: a field twice, of which one is ignored."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    """Read an object of JSON. Raises FieldError: a field twice, one ignored."""
+    values = dict(pairs)
+    if len(values) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise domain.FieldError(twice, "Expected {} once, found it twice.")
-    return found
-
-
-def _of_history(
-    arguments: argparse.Namespace, history: dp.History, log_kappa: float
-) -> tuple[dict[str, Any], dp.ReRoBound]:
-    """The result of a history, and its bound."""
-    run = history.mechanism(arguments.relation)
-    bound = dp.rero_bound(run, log_kappa=log_kappa)
-    made, epsilon = dp.assumption(run), accounting.epsilon(run, arguments.delta)
-    changed = ". Settings that changed in the course of training are at their worst"
-    result = {
-        **_result(arguments, history.noise_multiplier, log_kappa, bound, epsilon),
-        **dataclasses.asdict(history),
-        "assumption": made.text + (changed if history.changed else ""),
-        "otherwise": _otherwise(arguments, made, log_kappa),
-        "notes": _notes(arguments, history.records),
-    }
-    return result, bound
+    return values
 
 
 def _result(
@@ -224,8 +241,32 @@ def _result(
     log_kappa: float,
     bound: dp.ReRoBound,
     epsilon: float,
+    assumption: dp.Assumption,
+    records: int | None,
 ) -> dict[str, Any]:
-    """What is said of every bound."""
+    """Collect what is said of every bound: its numbers, assumptions and notes."""
+    notes, otherwise = [], []
+    if arguments.relation == "zero_out":
+        notes.append(
+            "zero_out compares with a record whose gradient is zero: that is what"
+            " reconstruction needs; to tell members from others may be easier"
+        )
+    if records is not None and arguments.delta >= 1 / records:
+        notes.append(
+            f"delta {arguments.delta:g} is no less than one of {records} records: a"
+            " release of one record in the clear may satisfy it"
+        )
+    for condition, mechanism in assumption.otherwise:
+        worse = dp.rero_bound(mechanism, log_kappa=log_kappa)
+        otherwise.append(
+            {
+                "if": condition,
+                "log_gamma": float(worse.log_gamma),
+                "gamma": float(worse.gamma),
+                "epsilon": accounting.epsilon(mechanism, arguments.delta),
+                "relation": mechanism.relation,
+            }
+        )
     return {
         "noise_multiplier": sigma,
         "log_kappa": log_kappa,
@@ -236,11 +277,14 @@ def _result(
         "epsilon": epsilon,
         "delta": arguments.delta,
         "relation": arguments.relation,
+        "assumption": assumption.text,
+        "otherwise": otherwise,
+        "notes": notes,
     }
 
 
 def _batches(arguments: argparse.Namespace) -> dp.Batches | None:
-    """The training in the words of its script; None where it is said in steps.
+    """Return the training in the words of its script; None: it is said in steps.
 
     Raises: ValueError: said in both ways, or in neither.
     """
@@ -282,153 +326,8 @@ def _batches(arguments: argparse.Namespace) -> dp.Batches | None:
     return None
 
 
-def _probability(arguments: argparse.Namespace) -> float:
-    found = arguments.sampling_probability
-    return 1.0 if found is None else found
-
-
-def _training(
-    arguments: argparse.Namespace, batches: dp.Batches | None
-) -> dict[str, Any]:
-    """What is reported of how batches are drawn."""
-    if batches is None:
-        return {
-            "steps": arguments.steps,
-            "sampling_probability": _probability(arguments),
-        }
-    shuffled = batches.sampling == "shuffled"
-    return {
-        "records": batches.records,
-        "batch": batches.batch,
-        "epochs": batches.epochs,
-        "sampling": batches.sampling,
-        "steps": batches.steps,
-        "sampling_probability": None if shuffled else batches.sampling_probability,
-    }
-
-
-def _calibrated(
-    arguments: argparse.Namespace, batches: dp.Batches | None, log_kappa: float
-) -> "dp.Calibration":
-    given = (
-        {"steps": arguments.steps, "sampling_probability": _probability(arguments)}
-        if batches is None
-        else {"batches": batches}
-    )
-    return dp.calibrate(
-        arguments.gamma,
-        log_kappa=log_kappa,
-        relation=arguments.relation,
-        delta=arguments.delta,
-        **given,
-    )
-
-
-def _assumed(
-    arguments: argparse.Namespace,
-    sigma: float,
-    batches: dp.Batches | None,
-    log_kappa: float,
-) -> dict[str, Any]:
-    """What the bound takes for granted of the batches, and what holds otherwise."""
-    least = float(np.finfo(float).tiny)  # no noise at all has no mechanism
-    run = _run(arguments, sigma or least, batches)
-    made = dp.assumption(run) if batches is None else batches.assumption(run)
-    otherwise = _otherwise(arguments, made, log_kappa)
-    return {"assumption": made.text, "otherwise": otherwise}
-
-
-def _otherwise(
-    arguments: argparse.Namespace, made: dp.Assumption, log_kappa: float
-) -> list[dict[str, Any]]:
-    """What holds where the assumption doesn't."""
-    rows = []
-    for condition, mechanism in made.otherwise:
-        bound = dp.rero_bound(mechanism, log_kappa=log_kappa)
-        rows.append(
-            {
-                "if": condition,
-                "log_gamma": float(bound.log_gamma),
-                "gamma": float(bound.gamma),
-                "epsilon": accounting.epsilon(mechanism, arguments.delta),
-                "relation": mechanism.relation,
-            }
-        )
-    return rows
-
-
-def gamma_against_epsilon(
-    arguments: argparse.Namespace, log_kappa: float
-) -> "matplotlib.figure.Figure":
-    """Bounds of several baselines over noise, drawn against epsilon."""
-    import matplotlib.figure  # takes long, and only pictures need it
-
-    domain.finite("noise_multiplier", arguments.noise_multiplier)
-    kappas = np.array([log_kappa, *np.log(_KAPPAS)])
-    centre = arguments.noise_multiplier
-    points = []
-    batches = _batches(arguments)
-    for sigma in np.geomspace(centre / 16, centre * 16, _POINTS):
-        run = _run(arguments, float(sigma), batches)
-        if not isinstance(run, dp.Gaussian):
-            run = dataclasses.replace(run, grid=poisson.COARSE)
-        found = dp.rero_bound(run, log_kappa=kappas)
-        points.append((accounting.epsilon(run, arguments.delta), found.gamma))
-    epsilons = np.array([epsilon for epsilon, _ in points])
-    gammas = np.stack([gamma for _, gamma in points])
-    figure = matplotlib.figure.Figure(figsize=(6, 4), layout="constrained")
-    axes = figure.subplots()
-    names = [
-        f"yours, log kappa = {log_kappa:.4g}",
-        *(f"kappa = {k:g}" for k in _KAPPAS),
-    ]
-    for i, name in enumerate(names):
-        style = {"linewidth": 2.5, "color": "black"} if i == 0 else {"linewidth": 1.2}
-        axes.plot(epsilons, gammas[:, i], label=name, **style)
-    axes.set_xscale("log")
-    axes.set_ylim(-0.02, 1.02)
-    axes.set_xlabel(f"epsilon at delta = {arguments.delta:g}, {arguments.relation}")
-    axes.set_ylabel("reconstruction succeeds at most so often")
-    axes.legend(frameon=False)
-    return figure
-
-
-def _run(
-    arguments: argparse.Namespace, sigma: float, batches: dp.Batches | None
-) -> dp.Gaussian | dp.PoissonGaussian | dp.FixedSizeGaussian:
-    if batches is not None:
-        return batches.mechanism(noise_multiplier=sigma, relation=arguments.relation)
-    return dp.PoissonGaussian(
-        noise_multiplier=sigma,
-        sampling_probability=_probability(arguments),
-        steps=arguments.steps,
-        relation=arguments.relation,
-    )
-
-
-def _notes(arguments: argparse.Namespace, records: int | None) -> list[str]:
-    """What a number here doesn't say, a phrase each."""
-    notes = []
-    if arguments.relation == "zero_out":
-        notes.append(
-            "zero_out compares with a record whose gradient is zero: that is what"
-            " reconstruction needs; to tell members from others may be easier"
-        )
-    if records is not None and arguments.delta >= 1 / records:
-        notes.append(
-            f"delta {arguments.delta:g} is no less than one of {records} records: a"
-            " release of one record in the clear may satisfy it"
-        )
-    if arguments.prior is not None:
-        notes.append(
-            "kappa holds for the law of --prior alone. Pictures are far easier to guess"
-            " than independent pixels; hold it against a sample (dp.priors.empirical)"
-        )
-    return notes
-
-
 def _table(result: dict[str, Any], bound: dp.ReRoBound) -> str:
-    """For people. Bounds that bound nothing aren't listed."""
+    """Lay a result out for people. Bounds that bound nothing aren't listed."""
     lines = [
         f"{'noise multiplier':<20}{rero.rounded_up(result['noise_multiplier'], 6)}"
     ]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The option, for commands that read what others made."""
+    """Add the option, for commands that read what others made."""
     parser.add_argument(
         "--registers",
         type=Path,
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(file: Path | None) -> None:
-    """Run the file; None: there is none.
+    """Run the file of `--registers`; None: there is none.
 
     Raises: OSError: it can't be read; ValueError: it raised, in one line.
     """

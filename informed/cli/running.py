@@ -1,26 +1,36 @@
-"""`informed run` and its stages, and the list of attacks."""
+"""`informed run` and its stages, attacks on weights alone, and the list of attacks.
+
+Nothing imports the package `uninformed` but this, when one of its commands runs.
+"""
 
 import argparse
 import importlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import jax
 
 from informed import report
 from informed.attacks import registry
 from informed.cli import gate
-from informed.cli.commands import refuse_unknown
-from informed.cli.configuration import load_experiment
+from informed.cli.command_table import refuse_unknown
+from informed.cli.configuration import load_experiment, values
 from informed.experiment import evaluation, pipeline
 from informed.experiment.stages import Paths
 from shadow import places, reserved
 from shadow.launchers.share import Share
 
+# The modules that run the experiments on weights alone, by the name of the command.
+_WEIGHTS_ALONE = {
+    "kkt": "uninformed.kkt.counts",
+    "landscape": "uninformed.landscape.study",
+}
+
 
 def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
-    """What the command of a name takes."""
+    """Add the arguments of the command of a name."""
     if name == "attacks":
         return
     add_places(command, required=True)
@@ -41,7 +51,7 @@ def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
 
 
 def add_places(command: argparse.ArgumentParser, *, required: bool) -> None:
-    """Where a command reads and writes, and how it speaks.
+    """Add where a command reads and writes, and how it speaks.
 
     Args:
       required: whether a work directory has to be named.
@@ -69,12 +79,13 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         print(_attacks(as_json=arguments.json))
         return
     workdir = folder(arguments.workdir)
+    if command in ("kkt", "landscape"):
+        _attack_weights_alone(arguments, values(rest), workdir)
+        return
     if command in ("run", "attack"):
         reserved.prepare()
     paths = Paths(
-        workdir=workdir,
-        shadow=arguments.shadow or workdir,
-        data_dir=arguments.data_dir,
+        workdir=workdir, shadow=arguments.shadow or workdir, data_dir=arguments.data_dir
     )
     most = gate.of_arguments(arguments) if command == "run" else None
     experiment = load_experiment(rest)
@@ -99,6 +110,30 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         gate.require(results, most)
 
 
+def _attack_weights_alone(
+    arguments: argparse.Namespace, config: dict[str, Any], workdir: Path
+) -> None:
+    """Attack a network of which only the weights are known.
+
+    Raises: ValueError: shadow models are named.
+    """
+    if arguments.shadow:
+        raise ValueError("This attack has no shadow models; leave out --shadow.")
+    experiment = importlib.import_module(_WEIGHTS_ALONE[arguments.command])
+    results, lines, pictures = experiment.execute(
+        config,
+        workdir,
+        arguments.data_dir,
+        progress=not arguments.quiet,
+    )
+    if arguments.json:
+        print(json.dumps(results))
+        return
+    print(lines)
+    for picture in pictures:
+        print(f"{'picture':<32}{picture}")
+
+
 def _join(processes: str) -> None:
     """Become one of several processes that train one RecoNN.
 
@@ -118,7 +153,7 @@ def _join(processes: str) -> None:
 
 
 def folder(workdir: str) -> Path:
-    """Where a run writes.
+    """Return the folder that a run writes to.
 
     Raises: ValueError: an address.
     """
@@ -131,7 +166,7 @@ def folder(workdir: str) -> Path:
 
 
 def _attacks(*, as_json: bool) -> str:
-    """All attacks with their threat models; those on weights alone come last."""
+    """List all attacks with their threat models; those on weights alone come last."""
     importlib.import_module("uninformed.rows")
     rows = [row.threat_model for row in registry.rows().values()]
     if as_json:

@@ -243,7 +243,7 @@ def _attack(
             told,
             key=key,
         )
-        found = trial.found
+        found = trial.reconstruction
         if found is None or trial.finished is None:
             raise checks.FieldError(f"attacks.{name}", f"{{}}: {trial.why_not}.")
         missed = np.flatnonzero(~trial.finished)

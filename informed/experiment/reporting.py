@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from informed.attacks import registry
-from informed.audit import records
+from informed.audit import ranked_records
 from informed.experiment import stored
 from informed.experiment.settings import Experiment
 from informed.experiment.stages import Paths, Stage
 from informed.metrics import judging
 from informed.play import Trial, blank
-from informed.report.report import VERSION, Report
+from informed.report.document import VERSION, Report
 from reconn.config import ReconnConfig
 from shadow import files
 from shadow.data import Examples
@@ -49,7 +49,7 @@ def report(
     targets, pool, trials = run.targets, run.pool, run.trials
     baselines = judging.baselines(targets, pool)
     ids = np.asarray(run.released.array("test_indices"))
-    ranking = records.rank(targets, pool, ids, trials, baselines)
+    ranking = ranked_records.rank(targets, pool, ids, trials, baselines)
     values = {
         "schema": VERSION,
         "kind": "run",
@@ -74,7 +74,7 @@ def report(
     order = [i for i in ranking.order if i < tried]
     return Report(
         values=files.finite(values),
-        pictures=records.pictures(order, targets, trials, baselines),
+        pictures=ranked_records.pictures(order, targets, trials, baselines),
     )
 
 

@@ -1,5 +1,6 @@
 """Where a target meets an attack's guess, and nowhere else."""
 
+from informed.metrics.comparison import ComparedGuess, Comparison, compare
 from informed.metrics.pixels import (
     PERCENTILES,
     Neighbours,
@@ -14,8 +15,11 @@ from informed.metrics.pixels import (
 
 __all__ = [
     "PERCENTILES",
+    "ComparedGuess",
+    "Comparison",
     "Neighbours",
     "Rate",
+    "compare",
     "lpips",
     "mae",
     "mse",

@@ -1,4 +1,4 @@
-"""Where the right record stands in a gallery that somebody has.
+"""Place the right record in a gallery that somebody has.
 
 Who has a gallery in which the record is needs no picture of it: a guess that is nearest
 to the right record, among all others, names it.
@@ -25,7 +25,7 @@ _ROUNDING = 1e-12
 def distances(
     guesses: np.ndarray, records: np.ndarray
 ) -> Float[np.ndarray, "guesses records"]:
-    """Squared Euclidean distances of all pairs, as products of matrices."""
+    """Return squared Euclidean distances of all pairs, by products of matrices."""
     one = guesses.reshape(len(guesses), -1).astype(np.float64)
     lengths = np.sum(one**2, axis=1)
     parts = [np.empty((len(one), 0))]
@@ -42,7 +42,7 @@ def distances(
 def placed(
     guesses: np.ndarray, truth: Examples, others: Examples
 ) -> dict[str, Any] | None:
-    """Places of the right records by their distance to the guesses.
+    """Place the right records by their distance to the guesses.
 
     Args:
       guesses: (attempted, ...); NaN where there is none, which places it last.
@@ -60,8 +60,8 @@ def placed(
     ranks = np.full(count, len(others) + 1)
     given = np.flatnonzero(np.isfinite(flat).all(axis=1))
     for rows in np.array_split(given, -(-len(given) // _GUESSES)) if len(given) else ():
-        own = np.sum((flat[rows] - targets[rows]) ** 2, axis=1)
-        nearer = distances(flat[rows], others.images) <= own[:, None]
+        apart = np.sum((flat[rows] - targets[rows]) ** 2, axis=1)
+        nearer = distances(flat[rows], others.images) <= apart[:, None]
         copies = distances(targets[rows], others.images) == 0
         ranks[rows] = 1 + np.sum(nearer & ~copies, axis=1)
     return {

@@ -1,4 +1,4 @@
-"""What attacks found, against the truth and against the best guesses without a release.
+"""Judge attacks against the truth and against the best guesses without a release.
 
 Baselines that no adversary can beat without the release: the public record that is
 nearest to the target, chosen with knowledge of the target; for tables also each column
@@ -6,7 +6,7 @@ guessed from all the other columns of the target itself. An attack succeeds at a
 where its guess is nearer than all of these, or exact.
 
 Exact is what differs from the target by a thousandth of the spread of the records, and
-is nearer than what anybody could have guessed: see `exact`.
+is nearer than what anybody could have guessed: see `Verdict`.
 """
 
 import dataclasses
@@ -57,67 +57,48 @@ class Baseline:
 def baselines(
     targets: Examples, pool: Examples, *, groups: np.ndarray | None = None
 ) -> list[Baseline]:
-    """All of them; the last ones are oracles.
+    """Return all guesses without the release; the last ones are oracles.
 
     Args:
       targets: the records that were to be guessed, the truth.
       pool: all that is known to everyone.
       groups: (features,), which column of a table each feature is of; None: pictures.
     """
-    flat = pool.images.reshape(len(pool), -1).astype(np.float64)
-    mean = np.broadcast_to(pool.images.mean(axis=0), targets.images.shape)
-    median = np.broadcast_to(np.median(pool.images, axis=0), targets.images.shape)
-    of_label = pool.means(targets.labels)
+    shape = targets.images.shape
+    public = copies.find(targets.images, pool.images)
+    notes = ["no release; chosen with knowledge of the target"]
+    for what, mask in (
+        ("are public already", public.exact),
+        ("have a near copy among the public records", public.near),
+    ):
+        if mask.any():
+            notes.append(f"{int(mask.sum())} of {len(mask)} targets {what}")
     nearest = pool.images[metrics.nearest_neighbours(targets.images, pool.images).index]
-    found = [
+    mean, median = pool.images.mean(axis=0), np.median(pool.images, axis=0)
+    of_label = pool.means(targets.labels)
+    guesses: list[tuple[str, str, np.ndarray, bool]] = [
         ("mean record", "no release; public records", mean, False),
         ("median record", "no release; public records", median, False),
         ("mean of the label", "no release; the label", of_label, False),
-        (
-            NEAREST,
-            "no release; chosen with knowledge of the target"
-            + _copied(copies.find(targets.images, pool.images)),
-            nearest,
-            True,
-        ),
+        (NEAREST, "; ".join(notes), nearest, True),
     ]
     if groups is not None:
-        guess = _imputed(flat, targets.images.reshape(len(targets), -1), groups)
-        found.append(
-            (
-                IMPUTED,
-                "no release; each column from all other columns of the target",
-                guess.reshape(targets.images.shape),
-                True,
-            )
+        flat = pool.images.reshape(len(pool), -1).astype(np.float64)
+        imputed = _imputed(flat, targets.images.reshape(len(targets), -1), groups)
+        about = "no release; each column from all other columns of the target"
+        guesses.append((IMPUTED, about, imputed.reshape(shape), True))
+    rows = []
+    for name, about, guess, oracle in guesses:
+        images = np.asarray(np.broadcast_to(guess, shape), np.float32)
+        mse = metrics.mse(targets.images, images)
+        rows.append(
+            Baseline(name=name, about=about, images=images, mse=mse, oracle=oracle)
         )
-    return [
-        Baseline(
-            name=name,
-            about=about,
-            images=np.asarray(images, np.float32),
-            mse=metrics.mse(targets.images, np.asarray(images, np.float32)),
-            oracle=oracle,
-        )
-        for name, about, images, oracle in found
-    ]
-
-
-def _copied(found: copies.Copies) -> str:
-    """How many targets everyone has a copy of, in words; empty where there is none."""
-    parts = [
-        f"{count} of {len(found.exact)} targets {what}"
-        for what, count in (
-            ("are public already", int(found.exact.sum())),
-            ("have a near copy among the public records", int(found.near.sum())),
-        )
-        if count
-    ]
-    return "".join(f"; {part}" for part in parts)
+    return rows
 
 
 def _imputed(pool: np.ndarray, targets: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """Each column from the others, by ridge regression on the pool.
+    """Guess each column from the others, by ridge regression on the pool.
 
     The features of one column are left out together: the words of a column exclude each
     other, so that each follows from the rest.
@@ -131,14 +112,15 @@ def _imputed(pool: np.ndarray, targets: np.ndarray, groups: np.ndarray) -> np.nd
     pulled = asked @ inverse
     guesses = np.empty_like(asked)
     for group in np.unique(groups):
-        own = groups == group
-        block = inverse[np.ix_(own, own)]
-        guesses[:, own] = asked[:, own] - np.linalg.solve(block, pulled[:, own].T).T
+        columns = groups == group
+        block = inverse[np.ix_(columns, columns)]
+        shift = np.linalg.solve(block, pulled[:, columns].T).T
+        guesses[:, columns] = asked[:, columns] - shift
     return np.clip(guesses + mean, 0, 1)
 
 
 def summary(baseline: Baseline, targets: Examples, pool: Examples) -> dict[str, Any]:
-    """A row of the comparison of attacks.
+    """Return a baseline's row in the comparison of attacks.
 
     Args:
       targets: the records that were to be guessed.
@@ -158,24 +140,15 @@ def summary(baseline: Baseline, targets: Examples, pool: Examples) -> dict[str, 
     }
 
 
-def thresholds(found: list[Baseline]) -> Float[np.ndarray, " targets"]:
-    """What an attack has to be nearer than: the best oracle's MSE of each target."""
-    return np.min([each.mse for each in found if each.oracle], axis=0)
-
-
-def errors(trial: Trial, truth: Examples) -> Float[np.ndarray, " attempted"]:
-    """MSE of each guess; infinite where there is none."""
-    if trial.images is None:
-        return np.empty(0)
-    count = len(trial.images)
-    found = metrics.mse(truth.images[:count], np.clip(trial.images, 0, 1))
-    return np.where(np.isfinite(found), found, np.inf)
+def thresholds(guesses: list[Baseline]) -> Float[np.ndarray, " targets"]:
+    """Return what an attack has to be nearer than: the best oracle's MSE of each."""
+    return np.min([guess.mse for guess in guesses if guess.oracle], axis=0)
 
 
 def spread(
     pool: Examples, targets: np.ndarray
 ) -> Float[np.ndarray, "targets features"]:
-    """In what unit the error of each feature of each target is counted.
+    """Return the unit in which the error of each feature of each target is counted.
 
     The range that uniform values of the same spread would have. Pictures: of the same
     variance, mean over pixels, which is about 1 for ordinary pictures. Tables: of the
@@ -201,67 +174,64 @@ def spread(
     return np.maximum(widths, _ROUNDING * np.abs(asked))
 
 
-def right(
-    trial: Trial, truth: Examples, pool: Examples
-) -> Bool[np.ndarray, " attempted"]:
-    """Which guesses are the target, to `EXACT` of the spread of the records."""
-    if trial.images is None:
-        return np.zeros(0, bool)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Verdict:
+    """What an attack's guesses are, one of the first targets each.
+
+    Attributes:
+      mse: mean squared errors; infinite where there is no guess.
+      right: whether they are the target, to `EXACT` of the spread of the records.
+      exact: whether they are right, and nearer than any guess without the release.
+      read: whether they are finished, and exact or nearer than any oracle. Of a record
+        that is named out of a gallery, nothing but the right one counts.
+    """
+
+    mse: Float[np.ndarray, " attempted"]
+    right: Bool[np.ndarray, " attempted"]
+    exact: Bool[np.ndarray, " attempted"]
+    read: Bool[np.ndarray, " attempted"]
+
+
+def verdict(
+    trial: Trial, targets: Examples, pool: Examples, guesses: list[Baseline]
+) -> Verdict:
+    """Hold the guesses of an attack that was played against the truth.
+
+    Args:
+      trial: the attack, as it was played.
+      targets: the records that were to be guessed.
+      pool: all that is known to everyone.
+      guesses: baselines at the same targets.
+    """
+    assert trial.images is not None
     count = len(trial.images)
-    units = spread(pool, truth.images[:count])
-    guesses = np.clip(trial.images.reshape(count, -1).astype(np.float64), 0, 1)
-    apart = (guesses - truth.images[:count].reshape(count, -1)) / units
-    return np.mean(apart**2, axis=1) <= EXACT  # False where the guess isn't finite
-
-
-def guessed(found: list[Baseline]) -> Float[np.ndarray, " targets"]:
-    """MSE that is reached without the release, by a guess or a near copy of the target.
-
-    An exact copy doesn't count: it is the target, and so is an attack's exact answer.
-    What is imputed doesn't either: nobody without the target could.
-    """
-    each = [
-        np.where(b.mse > 0, b.mse, np.inf) if b.name == NEAREST else b.mse
-        for b in found
-        if b.name != IMPUTED
-    ]
-    return np.min(each, axis=0)
-
-
-def exact(
-    trial: Trial, truth: Examples, pool: Examples, found: list[Baseline]
-) -> Bool[np.ndarray, " attempted"]:
-    """Which guesses are the target, and nearer than any guess without the release."""
-    each = errors(trial, truth)
-    return right(trial, truth, pool) & (each < guessed(found)[: len(each)])
-
-
-def read(
-    trial: Trial, truth: Examples, pool: Examples, found: list[Baseline]
-) -> Bool[np.ndarray, " attempted"]:
-    """Which finished guesses are nearer than any without the release, or exact.
-
-    What is exact was read, however near an imputed column comes. Of a record that is
-    named out of a gallery, nothing but the right one counts.
-    """
-    each = errors(trial, truth)
-    done = np.isfinite(each) if trial.finished is None else trial.finished
-    if trial.names:
-        return done & right(trial, truth, pool)
-    nearer = each < thresholds(found)[: len(each)]  # False where it isn't finite
-    return done & (nearer | exact(trial, truth, pool, found))
+    truth, images = targets.images[:count], np.clip(trial.images, 0, 1)
+    mse = metrics.mse(truth, images)
+    mse = np.where(np.isfinite(mse), mse, np.inf)
+    apart = images.reshape(count, -1).astype(np.float64) - truth.reshape(count, -1)
+    # False where the guess isn't finite.
+    right = np.mean((apart / spread(pool, truth)) ** 2, axis=1) <= EXACT
+    # An exact copy doesn't count: it is the target, and so is an attack's exact guess.
+    # What is imputed doesn't either: nobody without the target could.
+    reached = np.full(count, np.inf)
+    for guess in guesses:
+        error = guess.mse[:count]
+        if guess.name == NEAREST:
+            error = np.where(error > 0, error, np.inf)
+        if guess.name != IMPUTED:
+            reached = np.minimum(reached, error)
+    exact = right & (mse < reached)
+    read = right if trial.names else exact | (mse < thresholds(guesses)[:count])
+    done = np.isfinite(mse) if trial.finished is None else trial.finished
+    return Verdict(mse=mse, right=right, exact=exact, read=done & read)
 
 
 def judge(
-    trial: Trial, targets: Examples, pool: Examples, found: list[Baseline]
+    trial: Trial, targets: Examples, pool: Examples, guesses: list[Baseline]
 ) -> dict[str, Any]:
-    """One row of the comparison of attacks: JSON-able, None for what isn't known.
+    """Return one row of the comparison of attacks: JSON-able, None for the unknown.
 
-    Args:
-      targets: the records that were to be guessed, the truth.
-      pool: all that is known to everyone.
-      found: guesses at the same targets.
-
+    Args: as for `verdict`; the attack may not have been played.
     Returns: what the attack saw, knew and cost; targets (attempted); mse_mean and
       mse_median over finished ones; ssim; lpips; labels_named and labels_right;
       success and exact, None where no record was finished, as nothing follows from
@@ -285,108 +255,41 @@ def judge(
     }
     if trial.images is None:
         return about | dict.fromkeys(_MEASURED)
-    truth, count = targets, len(trial.images)
     assert trial.finished is not None
-    each = errors(trial, truth)
-    done = trial.finished
-    good = done & np.isfinite(each)  # an answer without numbers is a failure
-    labels = trial.labels
-    certified = trial.certified
-    is_right = right(trial, truth, pool)
-    is_exact = done & exact(trial, truth, pool, found)
-    succeeded = read(trial, truth, pool, found)
-    return about | {
+    count, done = len(trial.images), trial.finished
+    truth = targets.take(slice(0, count))
+    held = verdict(trial, targets, pool, guesses)
+    # A finished guess without numbers is a failure.
+    mse, good = held.mse, done & np.isfinite(held.mse)
+    labels, certified = trial.labels, trial.certified
+    # What time cut off is no failure: with more time it may be found.
+    rates = {
+        name: dataclasses.asdict(metrics.success_rate(succeeded[done]))
+        if done.any()
+        else None
+        for name, succeeded in (("success", held.read), ("exact", held.exact))
+    }
+    measured = dict.fromkeys(_MEASURED) | {
         "targets": count,
         "finished": int(done.sum()),
-        "mse_mean": float(each[good].mean()) if good.any() else None,
-        "mse_median": float(np.median(each[good])) if good.any() else None,
-        "ssim": ssim(truth.images[:count][good], trial.images[good]),
-        "lpips": lpips(truth.images[:count], trial.images, good),
-        "labels_named": None if labels is None else int((labels >= 0).sum()),
-        "labels_right": None
-        if labels is None
-        else int((labels == truth.labels[:count]).sum()),
-        "success": _rate(succeeded, done),
-        "exact": _rate(is_exact, done),
-        "certified": None if certified is None else int(certified.sum()),
-        "certified_wrong": None
-        if certified is None
-        else int((certified & ~is_right).sum()),
+        "ssim": ssim(truth.images[good], trial.images[good]),
+        "lpips": lpips(truth.images, trial.images, good),
+        **rates,
         "tpr": recognised(trial, truth, pool),
         "gallery": galleries.placed(
             trial.images[done], truth.take(np.flatnonzero(done)), pool
         ),
     }
-
-
-def success(mse: float, oracle: float, first_percentile: float) -> str:
-    """The column "Success" of the paper's tables, by the mean error of an attack.
-
-    Args:
-      mse: of the attack, mean over targets.
-      oracle: of the nearest image that the adversary already has, mean over targets.
-      first_percentile: of the distances to all of these, mean over targets.
-    Returns: "oracle": nearer than that; else "first percentile": nearer than that;
-      else "no".
-    Source: Balle et al. 2022, Section V-B d), Figure 3, Table II.
-    """
-    if mse < oracle:
-        return "oracle"
-    return "first percentile" if mse < first_percentile else "no"
-
-
-def compared(
-    found: Mapping[str, np.ndarray],
-    images: np.ndarray,
-    labels: np.ndarray,
-    oracle: Float[np.ndarray, " targets"],
-    *,
-    known: int = 0,
-) -> dict[str, Any]:
-    """One attack of a run beside the truth, as results.json has it.
-
-    Args:
-      found: what the attack returned, by name: images, and perhaps labels, certified.
-      images, labels: of the targets, the truth.
-      oracle: MSE of the nearest image that the adversary already has.
-      known: rows of pixels that this adversary was told.
-    """
-    count = len(found["images"])
-    each = metrics.mse(images[:count], found["images"])
-    right = found["labels"] == labels[:count] if "labels" in found else None
-    certified = found.get("certified")
-    return {
-        "targets": count,
-        "mse": float(each.mean()),
-        "mse_standard_error": float(each.std(ddof=1) / count**0.5)
-        if count > 1
-        else None,
-        "mse_median": float(np.median(each)),
-        "mse_largest": float(each.max()),
-        "mae": float(metrics.mae(images[:count], found["images"]).mean()),
-        "labels_right": None if right is None else int(right.sum()),
-        "certified": None if certified is None else int(certified.sum()),
-        "closer_than_oracle": dataclasses.asdict(
-            metrics.success_rate(each < oracle[:count])
-        ),
-        **_inferred(found["images"], images[:count], known),
-    }
-
-
-def _inferred(guesses: np.ndarray, images: np.ndarray, known: int) -> dict[str, Any]:
-    """Known pixels have no error: the others alone say what was inferred."""
-    if not known:
-        return {}
-    rest = metrics.mse(images[:, known:], guesses[:, known:])
-    return {"known_rows": known, "mse_of_unknown": float(rest.mean())}
-
-
-def _rate(right: np.ndarray, done: np.ndarray) -> dict[str, Any] | None:
-    """A share of what was finished; None: nothing was.
-
-    What time cut off is no failure: with more time it may be found.
-    """
-    return dataclasses.asdict(metrics.success_rate(right[done])) if done.any() else None
+    if good.any():
+        measured["mse_mean"] = float(mse[good].mean())
+        measured["mse_median"] = float(np.median(mse[good]))
+    if labels is not None:
+        measured["labels_named"] = int((labels >= 0).sum())
+        measured["labels_right"] = int((labels == truth.labels).sum())
+    if certified is not None:
+        measured["certified"] = int(certified.sum())
+        measured["certified_wrong"] = int((certified & ~held.right).sum())
+    return about | measured
 
 
 _MEASURED = (
@@ -407,8 +310,65 @@ _MEASURED = (
 )
 
 
+def success(mse: float, oracle: float, first_percentile: float) -> str:
+    """The column "Success" of the paper's tables, by the mean error of an attack.
+
+    Args:
+      mse: of the attack, mean over targets.
+      oracle: of the nearest image that the adversary already has, mean over targets.
+      first_percentile: of the distances to all of these, mean over targets.
+    Returns: "oracle": nearer than that; else "first percentile": nearer than that;
+      else "no".
+    Source: Balle et al. 2022, Section V-B d), Figure 3, Table II.
+    """
+    if mse < oracle:
+        return "oracle"
+    return "first percentile" if mse < first_percentile else "no"
+
+
+def compared(
+    guess: Mapping[str, np.ndarray],
+    images: np.ndarray,
+    labels: np.ndarray,
+    oracle: Float[np.ndarray, " targets"],
+    *,
+    known: int = 0,
+) -> dict[str, Any]:
+    """Hold one attack of a run beside the truth, as results.json has it.
+
+    Args:
+      guess: what the attack returned, by name: images, and perhaps labels, certified.
+      images, labels: of the targets, the truth.
+      oracle: MSE of the nearest image that the adversary already has.
+      known: rows of pixels that this adversary was told.
+    """
+    count = len(guess["images"])
+    mse = metrics.mse(images[:count], guess["images"])
+    certified = guess.get("certified")
+    error = float(mse.std(ddof=1) / count**0.5) if count > 1 else None
+    row = {
+        "targets": count,
+        "mse": float(mse.mean()),
+        "mse_standard_error": error,
+        "mse_median": float(np.median(mse)),
+        "mse_largest": float(mse.max()),
+        "mae": float(metrics.mae(images[:count], guess["images"]).mean()),
+        "labels_right": None,
+        "certified": None if certified is None else int(certified.sum()),
+        "closer_than_oracle": dataclasses.asdict(
+            metrics.success_rate(mse < oracle[:count])
+        ),
+    }
+    if "labels" in guess:
+        row["labels_right"] = int((guess["labels"] == labels[:count]).sum())
+    if known:  # known pixels have no error: the others alone say what was inferred
+        rest = metrics.mse(images[:count, known:], guess["images"][:, known:])
+        row |= {"known_rows": known, "mse_of_unknown": float(rest.mean())}
+    return row
+
+
 def recognised(trial: Trial, truth: Examples, others: Examples) -> float | None:
-    """True-positive rate of "the guess is so near to a record that it is the target".
+    """Return the true-positive rate of "so near a guess is of the target".
 
     At the distance at which one public record in a hundred is taken for the target;
     None where no target was finished.
@@ -420,17 +380,17 @@ def recognised(trial: Trial, truth: Examples, others: Examples) -> float | None:
         return None
     count = len(done)
     guesses = trial.images[done].reshape(done.sum(), -1).astype(np.float64)
-    own = truth.images[:count][done].reshape(done.sum(), -1)
+    targets = truth.images[:count][done].reshape(done.sum(), -1)
     rows = np.random.default_rng(0).permutation(len(others))[:_OTHERS]
     pool = others.images[rows].reshape(len(rows), -1)
-    to_own = np.mean((guesses - own) ** 2, axis=1)
+    to_target = np.mean((guesses - targets) ** 2, axis=1)
     to_others = np.concatenate([np.mean((pool - g) ** 2, axis=1) for g in guesses])
     distance = np.quantile(to_others, FALSE_POSITIVES, method="lower")
-    return float(np.mean(to_own < distance))
+    return float(np.mean(to_target < distance))
 
 
 def ssim(truth: np.ndarray, guesses: np.ndarray) -> float | None:
-    """Mean structural similarity; None for tables and pictures under three pixels."""
+    """Return the mean structural similarity; None for tables and tiny pictures."""
     if not _pictured(truth) or not len(truth):
         return None
     window = min(7, *truth.shape[1:3])
@@ -445,7 +405,7 @@ def ssim(truth: np.ndarray, guesses: np.ndarray) -> float | None:
 
 
 def lpips(truth: np.ndarray, guesses: np.ndarray, done: np.ndarray) -> float | None:
-    """Mean perceptual distance of what is done; 0: looks the same.
+    """Return the mean perceptual distance of what is done; 0: looks the same.
 
     None where `ssim` is, for pictures of other than 1 or 3 channels, and where the
     extra "lpips" isn't installed.
@@ -458,5 +418,5 @@ def lpips(truth: np.ndarray, guesses: np.ndarray, done: np.ndarray) -> float | N
 
 
 def _pictured(images: np.ndarray) -> bool:
-    """Whether these are pictures: larger than one pixel and its neighbours."""
+    """Tell whether these are pictures: larger than one pixel and its neighbours."""
     return min(images.shape[1:3]) >= _SMALLEST_WINDOW

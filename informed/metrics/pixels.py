@@ -28,7 +28,7 @@ def mse(
     targets: Float32[np.ndarray, "targets height width channels"],
     guesses: Float32[np.ndarray, "..."],
 ) -> Float[np.ndarray, " targets"]:
-    """Mean squared error per pixel of each guess.
+    """Return the mean squared error per pixel of each guess.
 
     Raises: ValueError: shapes differ.
     """
@@ -39,7 +39,7 @@ def mae(
     targets: Float32[np.ndarray, "targets height width channels"],
     guesses: Float32[np.ndarray, "..."],
 ) -> Float[np.ndarray, " targets"]:
-    """Mean absolute error per pixel of each guess.
+    """Return the mean absolute error per pixel of each guess.
 
     Raises: ValueError: shapes differ.
     """
@@ -50,7 +50,7 @@ def lpips(
     targets: Float32[np.ndarray, "targets height width channels"],
     guesses: Float32[np.ndarray, "..."],
 ) -> Float[np.ndarray, " targets"]:
-    """Perceptual distance of each guess; see `reconn.perceptual`.
+    """Return the perceptual distance of each guess; see `reconn.perceptual`.
 
     Raises: ImportError: the extra "lpips" isn't installed.
     """
@@ -64,7 +64,7 @@ def lpips(
 
 @functools.cache
 def _distance() -> Callable[..., Array]:
-    """Loaded and compiled once."""
+    """Load the perceptual distance, and compile it, once."""
     distance = perceptual.load()
 
     @highest
@@ -78,9 +78,11 @@ def refuse_leaks(
     targets: Float32[np.ndarray, "targets height width channels"],
     known: Float32[np.ndarray, "known height width channels"],
 ) -> None:
-    """Raise ValueError where a target is among the images that an attack trained on.
+    """Refuse targets that are among the images that an attack trained on.
 
     Images are compared as numbers; near copies are counted by `copies.find`.
+
+    Raises: ValueError: says how many, and which.
     """
     leaked = np.flatnonzero(copies.among(targets, known))
     if len(leaked):
@@ -114,7 +116,7 @@ def nearest_neighbours(
     targets: Float32[np.ndarray, "targets height width channels"],
     pool: Float32[np.ndarray, "pool height width channels"],
 ) -> Neighbours:
-    """The nearest-neighbour oracle, and Figure 3, without the full distance matrix.
+    """Find nearest neighbours, and Figure 3, without the full distance matrix.
 
     Args:
       targets: (targets, height, width, channels).
@@ -150,7 +152,7 @@ def nearest_neighbours(
 def _nearest(
     targets: np.ndarray, pool: np.ndarray, squares: np.ndarray, sizes: np.ndarray
 ) -> np.ndarray:
-    """The nearest record of each target, of those that rounding can't tell apart.
+    """Find each target's nearest record, of those that rounding can't tell apart.
 
     Args:
       squares: squared distances as differences of large numbers, (targets, pool).
@@ -178,7 +180,7 @@ class Rate:
 
 
 def success_rate(succeeded: np.ndarray, *, confidence: float = 0.95) -> Rate:
-    """Share of successes with the Clopper-Pearson interval.
+    """Return the share of successes with the Clopper-Pearson interval.
 
     Args:
       succeeded: (trials,) bool; a failed or NaN attack is False, never left out.
@@ -190,16 +192,12 @@ def success_rate(succeeded: np.ndarray, *, confidence: float = 0.95) -> Rate:
         raise ValueError("Expected at least one trial for a success rate.")
     low, high = rates.clopper_pearson(successes, trials, confidence)
     return Rate(
-        successes=successes,
-        trials=trials,
-        rate=successes / trials,
-        low=low,
-        high=high,
+        successes=successes, trials=trials, rate=successes / trials, low=low, high=high
     )
 
 
 def _differences(targets: np.ndarray, guesses: np.ndarray) -> np.ndarray:
-    """In float64; refuses other shapes."""
+    """Subtract in float64, and refuse other shapes."""
     if targets.shape != guesses.shape:
         raise ValueError(
             f"Expected guesses of the targets' shape {targets.shape}, got"

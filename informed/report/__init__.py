@@ -1,6 +1,6 @@
-"""Pictures, tables and pages of finished attacks: `report` is what they are made of."""
+"""Pictures, tables and pages of finished attacks, which `document` holds."""
 
-from informed.report.pictures import (
+from informed.report.plots import (
     distance_histogram,
     png,
     reconstruction_grid,
@@ -8,10 +8,4 @@ from informed.report.pictures import (
     table,
 )
 
-__all__ = [
-    "distance_histogram",
-    "png",
-    "reconstruction_grid",
-    "show",
-    "table",
-]
+__all__ = ["distance_histogram", "png", "reconstruction_grid", "show", "table"]

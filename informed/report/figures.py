@@ -1,4 +1,4 @@
-"""Figures of a page, as SVG inside it.
+"""Draw the figures of a page, as SVG inside it.
 
 Text and axes take the colour of the page's text, so that light and dark are one file.
 Series differ by marker or hatch as well as by colour; every colour has a contrast of at
@@ -48,7 +48,7 @@ Values = Mapping[str, Any]
 
 
 def svg(figure: matplotlib.figure.Figure, name: str, alt: str) -> str:
-    """A figure as an element of a page.
+    """Write a figure as an element of a page.
 
     Args:
       name: unique on the page.
@@ -68,13 +68,14 @@ def svg(figure: matplotlib.figure.Figure, name: str, alt: str) -> str:
 
 
 def _figure(width: float, height: float) -> tuple[Any, Any]:
+    """Begin a figure of one plot."""
     figure = matplotlib.figure.Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots()
 
 
 @matplotlib.rc_context(_STYLE)
 def errors(records: Sequence[Values], name: str = "errors") -> str:
-    """Each record's error under each attack, and the best guess without a release."""
+    """Draw each record's error under each attack, and the best guess without one."""
     attacks = list(dict.fromkeys(a for row in records for a in row["mse"]))
     figure, axes = _figure(6.4, 3.0 + 0.2 * (1 + len(attacks) // 3))
     places = np.arange(1, len(records) + 1)
@@ -82,12 +83,13 @@ def errors(records: Sequence[Values], name: str = "errors") -> str:
     axes.plot(places, without, color=_INK, linestyle="--", linewidth=1.2,
               label="best guess without the release")  # fmt: skip
     for i, attack in enumerate(attacks):
-        found = [
-            (p, r["mse"].get(attack)) for p, r in zip(places, records, strict=True)
+        points = [
+            (place, max(row["mse"][attack], _FLOOR))
+            for place, row in zip(places, records, strict=True)
+            if row["mse"].get(attack) is not None
         ]
-        some = [(p, max(e, _FLOOR)) for p, e in found if e is not None]
-        if some:
-            axes.plot(*zip(*some, strict=True), MARKERS[i % 6], markersize=6,
+        if points:
+            axes.plot(*zip(*points, strict=True), MARKERS[i % 6], markersize=6,
                       color=COLOURS[i % 6], label=attack, linestyle="none",
                       markerfacecolor="none" if i % 2 else None)  # fmt: skip
     axes.set_yscale("log")
@@ -106,7 +108,7 @@ def errors(records: Sequence[Values], name: str = "errors") -> str:
 
 @matplotlib.rc_context(_STYLE)
 def defences(rows: Sequence[Values], name: str = "defences") -> str:
-    """How often the best attack succeeded under each defence, and the accuracy."""
+    """Draw how often the best attack succeeded under each defence, and the accuracy."""
     shown = [row for row in rows if any(a["success"] for a in row["attacks"])]
     figure, axes = _figure(6.4, 0.9 + 0.42 * len(shown))
     for place, row in enumerate(shown[::-1]):
@@ -133,7 +135,7 @@ def defences(rows: Sequence[Values], name: str = "defences") -> str:
 
 
 def _labels(places: Sequence[float]) -> list[str]:
-    """Labels of ticks on a logarithmic axis; empty where one would touch the last."""
+    """Label ticks on a logarithmic axis; empty where one would touch the last."""
     logs = np.log10(places)
     apart = _LABEL_WIDTH * (logs.max() - logs.min())
     labels = [""] * len(places)
@@ -146,7 +148,7 @@ def _labels(places: Sequence[float]) -> list[str]:
 
 @matplotlib.rc_context(_STYLE)
 def bound(values: Values, name: str = "bound") -> str:
-    """Attack and bound over the noise multiplier, on one axis."""
+    """Draw attack and bound over the noise multiplier, on one axis."""
     rows = values["rows"]
     figure, axes = _figure(6.4, 3.6)
     sigmas = [row["noise_multiplier"] for row in rows]
@@ -179,7 +181,7 @@ def bound(values: Values, name: str = "bound") -> str:
 
 
 def thumbnail(image: np.ndarray) -> str:
-    """An image (height, width, channels) of [0, 1] as the source of an <img>."""
+    """Write an image (height, width, channels) of [0, 1] as the source of an <img>."""
     pixels = np.clip(np.nan_to_num(image), 0, 1)
     pixels = (pixels * 255).round().astype(np.uint8)
     if pixels.shape[-1] not in (1, 3):

@@ -173,7 +173,7 @@ def test_another_bound_of_the_same_name_is_refused(monkeypatch):
 
 
 def test_a_field_that_stands_twice_is_refused(tmp_path, capsys):
-    from informed.cli.commands import main
+    from informed.cli.command_table import main
 
     file = tmp_path / "history.json"
     once = json.dumps({"history": [[1.0, 0.01, 10]], "mechanism": "rdp"})
@@ -181,26 +181,6 @@ def test_a_field_that_stands_twice_is_refused(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["bound", "--from", str(file), "--kappa=0.01"])
     assert "history once, found it twice" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("--prior=sphere --radius=inf", "--radius"),
-        ("--prior=ball --radius=0", "--radius"),
-        ("--prior=cube --sigma=1", "takes no --sigma"),
-        ("--prior=gaussian --sigma=1 --radius=2", "takes no --radius"),
-        ("--kappa=0.1", "takes no --dim"),
-        ("--log-kappa=-3", "--log-kappa takes no --dim"),
-    ],
-)
-def test_sizes_of_a_prior_that_it_does_not_have(options, message, capsys):
-    from informed.cli.commands import main
-
-    command = "bound --noise-multiplier=1 --steps=10 --dim=784 --mse=0.01"
-    with pytest.raises(SystemExit):
-        main([*command.split(), *options.split()])
-    assert message in capsys.readouterr().err
 
 
 @given(st.floats(1e-9, 1e9), st.integers(1, 8))

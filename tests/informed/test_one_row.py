@@ -9,7 +9,7 @@ import pytest
 import informed
 from informed.attacks import registry
 from informed.attacks.attack_row import Row
-from tests.informed.commands import run
+from tests.informed.command_line import run
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

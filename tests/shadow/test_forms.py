@@ -6,7 +6,7 @@ import pytest
 
 from informed import cli
 from shadow import Store, forms
-from tests.informed.commands import SMALL, refused
+from tests.informed.command_line import SMALL, refused
 from tests.shadow.test_accelerator import made
 
 

@@ -4,7 +4,6 @@ import dataclasses
 
 from shadow import checks
 
-# numbers; see `shadow.records`.
 ENGINES = ("auto", "derivatives", "clouds")
 
 

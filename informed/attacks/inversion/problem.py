@@ -11,6 +11,7 @@ import dataclasses
 import numpy as np
 from jaxtyping import Float, Int
 
+from informed.attacks import quantisation
 from informed.attacks.inversion.coordinates import Space
 from informed.attacks.inversion.gauss_newton import Slopes
 from informed.attacks.inversion.inversion_config import InversionConfig

@@ -192,7 +192,7 @@ def test_it_is_a_row_of_an_audit(digits):
     found = informed.audit(mean, digits.take(np.arange(400)), **QUICK)
     row = next(row for row in found.values["attacks"] if row["name"] == "gallery")
     assert row["finished"] == row["exact"]["successes"] == row["certified"] == 3
-    said = words.answer(found.values)[0]
+    said = words.first_lines(found.values)[0]
     assert 'The attack "gallery", whose adversary has a gallery' in said
     # What is named out of a gallery was not read: it ranks no record.
     assert not any("gallery" in r["certified_by"] for r in found.values["records"])

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from informed.attacks import registry
-from informed.audit import auditing, budget, playing, trained
+from informed.audit import auditing, timetable, trained, trials
 from shadow import limits
 from shadow.threat import Reconstruction
-from tests.informed.audit.trainings import linear
+from tests.informed.audit.audited_trainings import linear
 
 TARGETS = 4
 
@@ -29,12 +29,12 @@ def models(checked):
 @pytest.fixture(scope="module")
 def whole(checked, models):
     row = registry.find("inversion")
-    return playing.attempt(row, models, checked, limit=600.0)
+    return trials.attempt(row, models, checked, limit=600.0)
 
 
 def cut_off(whole, count):
     """The trial as it is when time is over at the target after so many."""
-    parts = dataclasses.asdict(whole.found)
+    parts = dataclasses.asdict(whole.reconstruction)
     first = {n: None if v is None else v[:count] for n, v in parts.items()}
     finished = np.arange(count + 1) < count
     images = np.where(finished[:, None, None, None], whole.images[: count + 1], np.nan)
@@ -43,20 +43,22 @@ def cut_off(whole, count):
         images=images,
         finished=finished,
         certified=whole.certified[: count + 1] & finished,
-        found=Reconstruction(**first),
-        trainings=int(whole.found.trainings[:count].sum()),
+        reconstruction=Reconstruction(**first),
+        trainings=int(whole.reconstruction.trainings[:count].sum()),
         needs=0.1,
         why_not=f"out of time at target {count + 1} of {TARGETS}",
     )
 
 
 def schedule(seconds):
-    return budget.Schedule(limits.Clock(seconds), ("inversion", "kernel", "defences"))
+    return timetable.Schedule(
+        limits.Clock(seconds), ("inversion", "kernel", "defences")
+    )
 
 
 def continued(trial, models, checked, seconds):
     said = []
-    (found,) = playing.continued(
+    (found,) = trials.continued(
         [trial], models, checked, schedule(seconds), said.append
     )
     return found, said
@@ -69,7 +71,9 @@ def test_going_on_finds_what_one_go_finds(count, whole, models, checked):
     assert said[0].startswith("inversion goes on")
     np.testing.assert_array_equal(found.images, whole.images)
     np.testing.assert_array_equal(found.certified, whole.certified)
-    np.testing.assert_array_equal(found.found.residuals, whole.found.residuals)
+    np.testing.assert_array_equal(
+        found.reconstruction.residuals, whole.reconstruction.residuals
+    )
     assert found.finished.tolist() == [True] * TARGETS
     assert (found.needs, found.why_not) == (None, "")
     # What all targets share is trained once more.
@@ -92,7 +96,7 @@ def test_time_that_is_over_before_the_attack_is_made_costs_one_target(
 ):
     row = registry.find("inversion")
     begun = cut_off(whole, 2)
-    found = playing.attempt(row, models, checked, limit=0.0, begun=begun)
+    found = trials.attempt(row, models, checked, limit=0.0, begun=begun)
     assert found.finished.tolist() == [True, True, False]
     np.testing.assert_array_equal(found.images[:2], whole.images[:2])
 
@@ -113,7 +117,7 @@ def test_a_finished_inversion_is_left_alone(whole, models, checked):
 def test_defences_keep_their_share():
     with_defences = schedule(100.0).again("inversion")
     assert with_defences == pytest.approx(100 * 0.45 / 0.57, rel=1e-2)
-    alone = budget.Schedule(limits.Clock(100.0), ("inversion", "kernel"))
+    alone = timetable.Schedule(limits.Clock(100.0), ("inversion", "kernel"))
     assert alone.again("inversion") == pytest.approx(100, rel=1e-2)
 
 

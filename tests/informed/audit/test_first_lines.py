@@ -1,4 +1,4 @@
-"""What an audit says first and prints: findings 15, 23, 24, 26 of the second audit."""
+"""What an audit says first, and where it prints what."""
 
 import argparse
 import io
@@ -8,9 +8,8 @@ import sys
 import threading
 import time
 
-from informed.cli import audit as command
-from informed.cli import printed
-from informed.cli.progress import Progress
+from informed.cli import audit_command as command
+from informed.cli import console
 from informed.report import words
 
 
@@ -50,7 +49,7 @@ def test_useful_is_said_of_models_with_an_accuracy_alone():
                 {"name": "float16", "accuracy": accuracy, **row},
             ],
         )
-        last = words.answer(values)[-1]
+        last = words.first_lines(values)[-1]
         assert ("useful" in last) is said
         assert ("accuracy wasn't measured" in last) is not said
 
@@ -58,7 +57,7 @@ def test_useful_is_said_of_models_with_an_accuracy_alone():
 def test_an_inversion_without_a_result_is_said_first_and_not_counted():
     cut = attack("inversion", finished=0, planned=5, seconds=162.0, success=None,
                  exact=None, needs_seconds=540.0, needs_minutes=120)  # fmt: skip
-    first, second, *_ = words.answer(document(cut, attack(successes=0)))
+    first, second, *_ = words.first_lines(document(cut, attack(successes=0)))
     assert first == (
         "Inversion finished 0 of 5 records in its 2.7 minutes; it needs about 9"
         " minutes a record (`--minutes 120`). Nothing follows from that."
@@ -68,7 +67,7 @@ def test_an_inversion_without_a_result_is_said_first_and_not_counted():
     assert "0 of 5 (" not in table
     assert "nothing follows" in table
     not_begun = {**cut, "tried": False, "why_not": "it would finish no record"}
-    assert words.answer(document(not_begun, attack()))[0].startswith(
+    assert words.first_lines(document(not_begun, attack()))[0].startswith(
         "Inversion was not begun: it would finish no record; it needs about 9 minutes"
     )
 
@@ -76,13 +75,13 @@ def test_an_inversion_without_a_result_is_said_first_and_not_counted():
 def test_an_attack_that_read_everything_stands_first_with_its_remedy():
     cut = attack("inversion", finished=0, success=None, exact=None)
     whole = attack("kernel", exact=6, remedy="only noise bounds it")
-    first, second, *_ = words.answer(document(cut, whole))
+    first, second, *_ = words.first_lines(document(cut, whole))
     assert "read records out exactly" in first
     assert "Remedy (kernel): only noise bounds it" in first
     assert second.startswith("Inversion finished 0 of 6")
 
 
-# 26. What training prints isn't in the results.
+# What training prints isn't in the results.
 
 PRINTING = """
 import os
@@ -108,12 +107,12 @@ def test_stdout_belongs_to_results(tmp_path):
 
 def test_what_is_printed_goes_to_a_log(tmp_path, capfd):
     log = tmp_path / "a.log"
-    with printed.aside(log):
+    with console.aside(log):
         print("epoch")
     print("result")
     assert capfd.readouterr().out == "result\n"
     assert log.read_text() == "epoch\n"
-    with printed.aside(log):
+    with console.aside(log):
         pass
     assert not log.exists()
 
@@ -130,7 +129,7 @@ class Terminal(io.StringIO):
 def test_a_long_step_without_a_terminal_prints_a_line_a_minute():
     arguments = argparse.Namespace(quiet=False)
     stream = Terminal(tty=False)
-    progress = Progress(arguments, 6.0, stream, every=0.1)
+    progress = console.Progress(arguments, 6.0, stream, every=0.1)
     progress("training")
     assert stream.getvalue() == ""
     deadline = time.monotonic() + 10
@@ -149,6 +148,6 @@ def test_labels_that_are_not_named_are_not_wrong():
 def test_noise_that_was_not_played_is_not_called_undeclared():
     values = document(attack())
     values["bounds"] = {"rows": [], "calibrated": None, "privacy": {"steps": 5.0}}
-    last = words.answer(values)[-1]
+    last = words.first_lines(values)[-1]
     assert "declares no noise" not in last
     assert "wasn't held against an attack" in last

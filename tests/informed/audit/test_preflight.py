@@ -21,15 +21,16 @@ from informed.audit import (
     auditing,
     contract,
     instability,
-    probe,
     subject,
     trained,
+    training_probe,
 )
-from informed.audit.auditing import AuditConfig, AuditStoppedError
-from informed.cli import audit
+from informed.audit.auditing import AuditConfig
+from informed.audit.findings import AuditStoppedError
+from informed.cli import audit_command as audit
 from informed.play import play
 from shadow import released
-from tests.informed.audit.trainings import check, linear, slow_numpy
+from tests.informed.audit.audited_trainings import check, linear, slow_numpy
 
 
 def numpy_linear(images, labels, seed: int):
@@ -190,12 +191,12 @@ class Endless:
 
 
 def test_trainings_of_an_inversion_without_time_are_not_counted(tmp_path):
-    models = trained.train(check(linear).subject, targets=2, shadows=0)
+    models = trained.train(check(linear).subject, targets=2)
     row = registry.find("inversion")
     row = dataclasses.replace(row, make=lambda config, material: Endless())
-    material = Material(workdir=tmp_path, key=models.key)
+    material = Material(workdir=tmp_path, key=models.subject.key)
     told = models.knowledge()
-    found = play(row, material, models.weights, told, key=models.key, limit=0.1)
+    found = play(row, material, models.weights, told, key=models.subject.key, limit=0.1)
     assert found.finished.tolist() == [False]
     assert np.isnan(found.images).all()
     assert found.trainings is None
@@ -371,7 +372,7 @@ def test_foreign_code_has_one_thread_while_it_is_tried(digits):
         return np.asarray(images).reshape(len(images), -1).sum(axis=0)
 
     found = subject.prepare(contract.load(counting, version="1"), digits, targets=2)
-    probe.Probe(found)(found.training_set(0))
+    training_probe.Probe(found)(found.training_set(0))
     assert seen
     assert set(seen) == {1}
 

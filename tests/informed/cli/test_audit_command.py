@@ -5,7 +5,7 @@ import argparse
 import pytest
 
 from informed.audit.auditing import AuditConfig
-from informed.cli import audit, main
+from informed.cli import audit_command, main
 from shadow import checks
 
 
@@ -30,5 +30,5 @@ def test_options_of_what_is_missing_are_refused(option, capsys):
 
 def test_a_users_log_is_not_the_log_of_training(tmp_path):
     given = argparse.Namespace(out=[str(tmp_path / "new" / "train.html")])
-    assert audit._log_of(given) == tmp_path / "new" / "train.html.log"
+    assert audit_command._log_of(given) == tmp_path / "new" / "train.html.log"
     assert (tmp_path / "new").is_dir()

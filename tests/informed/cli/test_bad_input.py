@@ -6,7 +6,7 @@ import json
 import pytest
 
 from informed.cli import main
-from tests.informed.commands import SMALL, refused
+from tests.informed.command_line import SMALL, refused
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from informed.cli import gate, main
 from informed.cli.gate import GateFailedError
 from informed.metrics import success_rate
 from shadow import limits
-from tests.informed.commands import SMALL
+from tests.informed.command_line import SMALL
 
 MOST = 0.3
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from informed.experiment.settings import Experiment
-from tests.informed.commands import ROOT
+from tests.informed.command_line import ROOT
 
 OTHERS = ("kkt", "landscape")  # commands with configurations of their own
 CONFIGS = [

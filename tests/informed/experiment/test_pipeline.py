@@ -16,7 +16,7 @@ import pytest
 from informed import cli
 from informed.experiment import reporting
 from shadow import Store, commits
-from tests.informed.commands import SMALL, refused, run
+from tests.informed.command_line import SMALL, refused, run
 
 STAGES = ("shadow", "attack", "evaluate")
 

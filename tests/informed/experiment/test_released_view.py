@@ -13,7 +13,7 @@ from informed.experiment.settings import Experiment
 from informed.experiment.stages import Paths
 from shadow import Store
 from shadow.views import ViewConfig
-from tests.informed.commands import SMALL, refused, run
+from tests.informed.command_line import SMALL, refused, run
 
 FEW = [
     *SMALL,

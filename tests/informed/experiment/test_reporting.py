@@ -12,7 +12,7 @@ from informed.experiment import evaluation, reporting, stored
 from informed.experiment.stages import Stage
 from shadow import Store
 from shadow.records import ConfigurationMismatchError, Record
-from tests.informed.commands import SMALL, refused, run
+from tests.informed.command_line import SMALL, refused, run
 from tests.informed.developers import developer
 
 

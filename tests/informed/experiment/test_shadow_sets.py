@@ -15,7 +15,7 @@ from informed import cli
 from informed.experiment import shadow_sets
 from shadow import Store, commits, devices
 from shadow.commits import Commit
-from tests.informed.commands import SMALL, refused, run
+from tests.informed.command_line import SMALL, refused, run
 
 ARGUMENTS = [*SMALL, "--config.shadow.count=120", "--config.shadow.block_size=32"]
 

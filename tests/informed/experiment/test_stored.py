@@ -10,7 +10,7 @@ import shadow
 from informed.cli.configuration import load_experiment
 from informed.experiment import settings, stored
 from shadow import folders
-from tests.informed.commands import SMALL
+from tests.informed.command_line import SMALL
 
 
 def test_what_a_function_of_the_users_loads_is_in_the_record(digits):

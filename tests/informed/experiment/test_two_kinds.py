@@ -16,7 +16,7 @@ import pytest
 from informed import cli
 from informed.experiment import shadow_sets
 from shadow import Store, commits, devices
-from tests.informed.commands import SMALL, refused, run
+from tests.informed.command_line import SMALL, refused, run
 
 CARD = "gpu: NVIDIA H100 80GB HBM3, cuda 12090 x 1"
 ARGUMENTS = [*SMALL, "--config.shadow.count=96", "--config.shadow.block_size=32"]

@@ -32,7 +32,7 @@ def log_normal(rng):
     return tables.table_of({**cells, "label": np.arange(1000) % 2})
 
 
-def test_finding_11_medians_of_a_column_are_not_exact(log_normal):
+def test_medians_of_a_column_are_not_exact(log_normal):
     examples = log_normal.examples
     truth, pool = examples.take(np.arange(20)), examples.take(np.arange(20, 1000))
     medians = np.broadcast_to(np.median(pool.images, axis=0), truth.images.shape)
@@ -56,7 +56,7 @@ def test_finding_11_medians_of_a_column_are_not_exact(log_normal):
 
 
 @pytest.mark.filterwarnings("ignore:dim.images")
-def test_finding_11_bits_kept_as_bytes_are_not_exact_when_guessed(rng):
+def test_bits_kept_as_bytes_are_not_exact_when_guessed(rng):
     bits = (rng.random((300, 8, 8, 1)) < 0.05).astype(np.uint8)
     examples = data.Examples(
         images=bits, labels=np.arange(300) % 2, num_classes=2, name="dim"
@@ -75,7 +75,7 @@ def test_finding_11_bits_kept_as_bytes_are_not_exact_when_guessed(rng):
     assert exact(truth.images * np.float32(0.9999), truth, pool) == found > 15
 
 
-def test_finding_11_what_is_guessed_without_the_release_is_not_exact(digits):
+def test_what_is_guessed_without_the_release_is_not_exact(digits):
     """Whatever the baseline: its own answer, with records that hardly differ."""
     images = 0.5 + 1e-5 * (digits.images - 0.5)
     close = dataclasses.replace(digits, images=images.astype(np.float32))
@@ -85,7 +85,7 @@ def test_finding_11_what_is_guessed_without_the_release_is_not_exact(digits):
         assert exact(baseline.images, truth, pool) == 0, baseline.name
 
 
-def test_finding_8_the_oracle_of_a_near_copy_is_not_exact(digits, rng):
+def test_the_oracle_of_a_near_copy_is_not_exact(digits, rng):
     truth = digits.take(np.arange(20))
     noise = 1e-4 * rng.standard_normal(truth.images.shape)
     copies = np.clip(truth.images + noise, 0, 1).astype(np.float32)
@@ -120,7 +120,7 @@ def test_ordinary_pictures_keep_their_unit(digits):
 
 
 @pytest.mark.parametrize(("dtype", "most"), [(np.uint8, 255), (np.uint16, 65535)])
-def test_finding_11_whole_numbers_are_scaled_by_their_type(dtype, most, rng):
+def test_whole_numbers_are_scaled_by_their_type(dtype, most, rng):
     images = rng.integers(0, most, (4, 2, 2, 1), endpoint=True).astype(dtype)
     images[0, 0, 0] = most
     found = data.Examples(images=images, labels=np.arange(4) % 2, num_classes=2)
@@ -131,7 +131,7 @@ def test_finding_11_whole_numbers_are_scaled_by_their_type(dtype, most, rng):
         data.Examples(images=images // most, labels=np.zeros(4, int), num_classes=1)
 
 
-def test_finding_11_pictures_of_sixteen_bits_are_not_cut_off(tmp_path):
+def test_pictures_of_sixteen_bits_are_not_cut_off(tmp_path):
     from PIL import Image
 
     pixels = (np.arange(64).reshape(8, 8) * 1000).astype(np.uint16)

@@ -2,8 +2,8 @@
 
 import json
 
-from informed.report import report
-from informed.report.report import Report
+from informed.report import document as report
+from informed.report.document import Report
 from tests.informed.report.documents import attack, document
 
 

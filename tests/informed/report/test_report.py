@@ -10,7 +10,7 @@ import pytest
 from informed.audit import schema
 from informed.cli import main
 from informed.report import figures
-from tests.informed.commands import SMALL, run
+from tests.informed.command_line import SMALL, run
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ def test_the_upper_end_is_that_of_the_attack_that_says_least():
         "85 %",
         ' for the attack "inversion", finished for 2',
     )
-    said = words._found(values)
+    said = words.read_out(values)
     assert 'up to 85 % for the attack "inversion", finished for 2)' in said
     alone = document(attack("kernel", many), membership=[])
     assert words.up_to(alone) == ("17 %", "")
@@ -26,7 +26,7 @@ def test_the_upper_end_is_that_of_the_attack_that_says_least():
 def test_a_record_that_was_named_alone_is_said():
     rows = [attack("gallery", ALL)]
     values = document(*rows, membership=[], defences=[], kind="audit", preflight=None)
-    said = " ".join(words.answer(values))
+    said = " ".join(words.first_lines(values))
     assert said.startswith("No attack on one record was finished. The attack")
     assert "nothing about reconstruction" not in said
 
@@ -54,7 +54,7 @@ def test_an_error_of_zero_is_the_least():
 
 def test_records_that_a_gallery_named_are_said():
     values = document(attack("inversion", NONE), attack("gallery", ALL))
-    said = words._found(values)
+    said = words.read_out(values)
     assert "by any attack on one" in said
     assert "6 of 6" in said
     assert '"gallery", whose adversary has a gallery that holds the record' in said
@@ -64,4 +64,4 @@ def test_records_that_a_gallery_named_are_said():
 def test_upper_ends_are_printed_rounded_up():
     rate = NONE | {"trials": 1000, "high": 0.00368}
     assert "interval 0 to 1 %" in words.share(rate)
-    assert "up to 1 %" in words._found(document(attack("inversion", rate)))
+    assert "up to 1 %" in words.read_out(document(attack("inversion", rate)))

@@ -1,4 +1,4 @@
-"""Which records: the targets, worst first."""
+"""Which records an audit or a run gives away: the targets, worst first."""
 
 import dataclasses
 from typing import Any
@@ -15,7 +15,7 @@ SHOWN = 12
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Ranking:
-    """The targets, ranked.
+    """The targets of attacks, ranked.
 
     Attributes:
       rows: one a target, worst first; JSON-able.
@@ -32,7 +32,7 @@ def pictures(
     trials: list[Trial],
     baselines: list[judging.Baseline],
 ) -> dict[str, Any]:
-    """Records and guesses: training data, for `Report.pictures` alone.
+    """Collect records and guesses: training data, for `Report.pictures` alone.
 
     Args:
       order: positions of the targets of which `SHOWN` are shown, evenly from worst to
@@ -41,7 +41,7 @@ def pictures(
     """
     places = np.linspace(0, len(order) - 1, min(SHOWN, len(order)))
     guesses = {t.name: t.images for t in trials if t.images is not None}
-    oracle = next(b for b in baselines if b.name == "nearest public record")
+    oracle = next(b for b in baselines if b.name == judging.NEAREST)
     return {
         "shown": [order[i] for i in np.unique(places.round().astype(int))],
         "targets": targets,
@@ -66,43 +66,38 @@ def rank(
       trials, baselines: what attacks, and guesses without a release, made of them.
     """
     trials = [t for t in trials if t.images is not None]
-    by_attack = {t.name: judging.errors(t, truth) for t in trials}
-    alone = [t for t in trials if t.reads_one]
+    by_attack = {t.name: np.full(len(truth), np.inf) for t in trials}
     best, read = np.full(len(truth), np.inf), np.zeros(len(truth), bool)
-    for trial in alone:
-        own = by_attack[trial.name]
-        best[: len(own)] = np.minimum(best[: len(own)], own)
-        read[: len(own)] |= judging.read(trial, truth, pool, baselines)
+    certain: list[list[str]] = [[] for _ in range(len(truth))]
+    judged = np.zeros(len(truth), bool)  # by an attack that certifies, and finished it
+    for trial in trials:
+        verdict = judging.verdict(trial, truth, pool, baselines)
+        errors = verdict.mse
+        by_attack[trial.name][: len(errors)] = errors
+        if not trial.reads_one:
+            continue
+        best[: len(errors)] = np.minimum(best[: len(errors)], errors)
+        read[: len(errors)] |= verdict.read
+        if trial.certified is not None and trial.finished is not None:
+            judged[: len(errors)] |= trial.finished
+            for i in np.flatnonzero(trial.finished & trial.certified):
+                certain[i].append(trial.name)
     least = judging.thresholds(baselines)
-    order = np.argsort(best, kind="stable")
-    rows = []
-    for i in order.tolist():
-        attacks = {
-            name: _number(errors[i]) if i < len(errors) else None
-            for name, errors in by_attack.items()
+    order = [int(i) for i in np.argsort(best, kind="stable")]
+    rows = [
+        {
+            "record": int(ids[i]),
+            "label": int(truth.labels[i]),
+            "best_mse": float(best[i]) if np.isfinite(best[i]) else None,
+            "without_release_mse": float(least[i]),
+            "read": bool(read[i]),
+            "certified": bool(certain[i]) if judged[i] else None,
+            "certified_by": certain[i],
+            "mse": {
+                name: float(errors[i]) if np.isfinite(errors[i]) else None
+                for name, errors in by_attack.items()
+            },
         }
-        # Those that certify, and finished this target.
-        judged = [t for t in alone if t.certified is not None and _of(t.finished, i)]
-        certain = [t.name for t in judged if _of(t.certified, i)]
-        rows.append(
-            {
-                "record": int(ids[i]),
-                "label": int(truth.labels[i]),
-                "best_mse": _number(best[i]),
-                "without_release_mse": float(least[i]),
-                "read": bool(read[i]),
-                "certified": bool(certain) if judged else None,
-                "certified_by": certain,
-                "mse": attacks,
-            }
-        )
-    return Ranking(rows=rows, order=[int(i) for i in order])
-
-
-def _of(values: np.ndarray | None, target: int) -> bool:
-    """Of a target; False: the attack didn't come to it."""
-    return values is not None and target < len(values) and bool(values[target])
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if np.isfinite(value) else None
+        for i in order
+    ]
+    return Ranking(rows=rows, order=order)

@@ -9,11 +9,11 @@ import pytest
 from sklearn import linear_model
 
 from informed.attacks import registry
-from informed.audit import membership, playing, trained
+from informed.audit import trained, trials, two_candidates
 from informed.metrics import judging
 from informed.report import words
 from shadow.threat import Reconstruction
-from tests.informed.audit.trainings import check
+from tests.informed.audit.audited_trainings import check
 
 
 def forgotten(images, labels):
@@ -35,11 +35,11 @@ def test_a_forgotten_seed_is_no_protection(digits):
     found = check(forgotten, digits)
     assert not found.facts.deterministic
     models = trained.train(found.subject, targets=2)
-    trials = {row.name: playing.untried(row, models, found) for row in playing.rows()}
-    assert trials["inversion"].applies, "it wasn't tried, so a gate counts it"
-    assert "other weights" in trials["inversion"].why_not
-    assert "seed" not in trials["inversion"].knows
-    pairs = membership.of_two(models, 0.01, limit=60.0)
+    untried = {row.name: trials.untried(row, models, found) for row in trials.rows()}
+    assert untried["inversion"].applies, "it wasn't tried, so a gate counts it"
+    assert "other weights" in untried["inversion"].why_not
+    assert "seed" not in untried["inversion"].knows
+    pairs = two_candidates.of_two(models, 0.01, limit=60.0)
     assert pairs["rate"] is None
     assert "equal arguments give other weights" in pairs["why_not"]
 
@@ -54,8 +54,8 @@ def test_a_predict_that_raises_is_no_missing_predict(error, digits):
     assert error.__name__ in said.what
     assert not any("Smith" in (each.remedy or "") for each in found.findings)
     models = trained.train(found.subject, targets=2)
-    rows = [row for row in playing.rows() if row.sees == "answers"]
-    assert all(playing.untried(row, models, found).applies for row in rows)
+    rows = [row for row in trials.rows() if row.sees == "answers"]
+    assert all(trials.untried(row, models, found).applies for row in rows)
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyError, AssertionError])
@@ -66,11 +66,11 @@ def test_an_attack_that_stops_counts_as_not_tried(error, digits):
     row = dataclasses.replace(registry.find("inversion"), make=stops)
     found = check(_ridge, digits)
     models = trained.train(found.subject, targets=2)
-    trial = playing.attempt(row, models, found, limit=60.0)
+    trial = trials.attempt(row, models, found, limit=60.0)
     assert (trial.applies, trial.images) == (True, None)
     assert "it broke" in trial.why_not
     judged = judging.judge(trial, models.targets, models.targets, [])
-    assert words.not_begun(judged)
+    assert (judged["applies"], judged["tried"]) == (True, False)
     values = {"attacks": [judged], "subject": {"kind": "images"}}
     assert words.unfinished(values)[0].startswith("Inversion was not tried: it stopped")
 
@@ -82,7 +82,7 @@ def test_what_is_the_same_for_every_model_is_a_result(digits):
     found = check(deaf, digits, targets=3)
     about = dataclasses.replace(found.subject, engine="jax")
     models = trained.with_shadows(trained.train(about, targets=3), 40)
-    trial = playing.attempt(registry.find("kernel"), models, found, limit=60.0)
+    trial = trials.attempt(registry.find("kernel"), models, found, limit=60.0)
     assert trial.finished.all()
     assert "the same for every model" in trial.why_not
     np.testing.assert_allclose(
@@ -95,11 +95,11 @@ def test_the_rows_that_are_listed_are_those_that_are_played(digits):
         return np.asarray(images).reshape(len(images), -1).sum(axis=0)
 
     found = check(numbers, digits)
-    listed = {row["name"]: row for row in playing.listed(found)}
+    listed = {row["name"]: row for row in trials.listed(found)}
     assert not listed["closed form"]["applies"]
     assert "linear models" in listed["closed form"]["why_not"]
     fitted_ = check(lambda i, labels: _ridge(i, labels), digits)
-    listed = {row["name"]: row for row in playing.listed(fitted_)}
+    listed = {row["name"]: row for row in trials.listed(fitted_)}
     assert listed["closed form"]["applies"]
 
 
@@ -116,7 +116,7 @@ def test_what_was_found_before_the_time_was_over_is_kept(digits):
     models = trained.train(found.subject, targets=2)
     row = registry.find("inversion")
     row = dataclasses.replace(row, make=lambda config, material: OneTarget())
-    trial = playing.attempt(row, models, found, limit=0.5)
+    trial = trials.attempt(row, models, found, limit=0.5)
     assert trial.finished.tolist() == [True, False]
     np.testing.assert_array_equal(trial.images[0], 0)
     assert np.isnan(trial.images[1]).all()

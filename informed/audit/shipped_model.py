@@ -20,9 +20,8 @@ from informed.attacks.inversion import Inversion
 from informed.attacks.quantisation import deviations
 from informed.audit.auditing import load
 from informed.audit.contract import load as load_contract
-from informed.audit.engines import engine_of
-from informed.audit.probe import theta_of
 from informed.audit.subject import Subject
+from informed.audit.training_probe import engine_of, theta_of
 from shadow import checks, data, released, weights
 from shadow.threat import Knowledge, Reconstruction, publish
 from shadow.training.foreign import precision_in_force
@@ -37,8 +36,8 @@ _ROUNDED = 1.5
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Found:
-    """What an inversion of the release says.
+class ReadRecord:
+    """What the inversion of a release says of one record.
 
     Attributes:
       apart: distance between the release and the training run again, over its length.
@@ -68,7 +67,7 @@ def invert(
     data_dir: str | None = None,
     version: str | None = None,
     products: str | None = None,
-) -> Found:
+) -> ReadRecord:
     """Invert the training of a released model for one of its records.
 
     Args:
@@ -88,14 +87,13 @@ def invert(
     examples, table = load(source, label=label, data_dir=data_dir)
     checks.within("record", record, 0, len(examples))
     others = np.delete(np.arange(len(examples)), record)
-    own = np.array([record])
     split = data.Split(
         fixed=examples.take(others),
         shadow=examples.take(others),
-        test=examples.take(own),
+        test=examples.take(np.array([record])),
         fixed_indices=others,
         shadow_indices=others,
-        test_indices=own,
+        test_indices=np.array([record]),
     )
     subject = Subject(
         contract=contract,
@@ -124,15 +122,15 @@ def invert(
     # An int can't be traced as itself.
     engine = "processes" if contract.takes == "seed" else engine_of(subject)[0]
     subject = dataclasses.replace(subject, engine=engine)
-    told = Knowledge(
+    knowledge = Knowledge(
         fixed=split.fixed,
         algorithm=subject.algorithm(),
         training_key=seed if engine == "processes" else jax.random.key(seed),
     )
-    guess = Inversion()(published, told, key=jax.random.key(seed + 1))
+    guess = Inversion()(published, knowledge, key=jax.random.key(seed + 1))
     image = np.clip(guess.images, 0, 1)
     nearest = metrics.nearest_neighbours(split.test.images, split.fixed.images).mse
-    return Found(
+    return ReadRecord(
         apart=apart,
         products=products,
         tolerance=tolerance,
@@ -143,7 +141,7 @@ def invert(
 
 
 def default_products() -> str:
-    """What the products of a training here are rounded to, unless somebody says else.
+    """Return what products are rounded to here, unless somebody says else.
 
     JAX's default precision is TF32 on a GPU, bfloat16 on a TPU and float32 on a CPU.
     """
@@ -155,14 +153,14 @@ def default_products() -> str:
     return {"gpu": "tf32", "tpu": "bfloat16"}.get(jax.default_backend(), "float32")
 
 
-def _matched(parts: list[released.Part], found: dict[str, np.ndarray]) -> np.ndarray:
-    """The release's arrays in the order in which training returns them.
+def _matched(parts: list[released.Part], arrays: dict[str, np.ndarray]) -> np.ndarray:
+    """Put the release's arrays in the order in which training returns them.
 
     Raises: FieldError: they aren't the same arrays; names what differs.
     """
-    there = {released.bare(name): array for name, array in found.items()}
+    shipped = {released.bare(name): array for name, array in arrays.items()}
     wanted = {part.name: tuple(np.shape(part.array)) for part in parts}
-    shapes = {name: tuple(np.shape(array)) for name, array in there.items()}
+    shapes = {name: tuple(np.shape(array)) for name, array in shipped.items()}
     if shapes != wanted:
         differ = sorted(shapes.items() ^ wanted.items())
         raise checks.FieldError(
@@ -171,5 +169,5 @@ def _matched(parts: list[released.Part], found: dict[str, np.ndarray]) -> np.nda
             f" {', '.join(f'{name} {shape}' for name, shape in differ[:4])}.",
         )
     return np.concatenate(
-        [np.ravel(np.asarray(there[name], np.float64)) for name in wanted]
+        [np.ravel(np.asarray(shipped[name], np.float64)) for name in wanted]
     )

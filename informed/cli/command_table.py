@@ -12,60 +12,113 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from informed.cli import helping
+_STORY = """\
+Can one training record be read back out of a released model?
+
+Your own training, one page:
+  informed audit mine.py:train --data mine.npz --check    seconds: what applies
+  informed audit mine.py:train --data mine.npz --minutes 30 --out audit.html
+  informed compare audit.json                             attacks side by side
+
+The attacks of the papers, in stages that go on where they were interrupted:
+  informed run --config=configs/digits.py --workdir=runs/digits
+  informed report runs/digits                             its page
+
+How much noise stops it:
+  informed bound --noise-multiplier 1 --steps 100 --kappa 1e-3
+  informed calibrate --gamma 0.01 --steps 100 --kappa 1e-3
+"""
+_END = """\
+informed COMMAND --help has an example. Exit codes: 0 done, 2 an error in one line,
+3 the audit's pre-flight found what has to be mended first, 4 --max-success isn't
+shown to hold, 130 interrupted.
+"""
+_CONFIGURED = """\
+Every field of a configuration can be set: --config.shadow.count=20000.
+Finished stages do nothing, interrupted ones go on where they were.
+"""
+_STAGE = "informed {} --config=configs/digits.py --workdir=runs/digits"
 
 
 class Command(NamedTuple):
-    """A command.
+    """A command of `informed`, by its module.
 
     Attributes:
       module: what it is in.
       about: what it does.
+      example: how it is called.
       trains: whether it trains or attacks models.
       resumes: whether it goes on where it was interrupted.
     """
 
     module: str
     about: str
+    example: str = _STAGE
     trains: bool = True
     resumes: bool = True
 
 
-_RUN, _AUDIT = "informed.cli.running", "informed.cli.audit"
-_BOUND, _WEIGHTS = "informed.cli.privacy", "informed.cli.experiments"
+_RUN, _AUDIT = "informed.cli.running", "informed.cli.audit_command"
+_BOUND = "informed.cli.privacy"
 COMMANDS = {
     "run": Command(_RUN, "all stages: shadow, attack, evaluate"),
     "shadow": Command(
-        "informed.cli.shadow",
+        "informed.cli.shadow_command",
         "train shadow and released models; info, verify, merge: of stores",
+        "informed shadow plan --config=configs/mnist.py --workdir=runs/mnist\n"
+        "  informed shadow --config=configs/mnist.py --workdir=runs/mnist",
     ),
-    "attack": Command(_RUN, "attack the released models, by each of config.attacks"),
+    "attack": Command(
+        _RUN,
+        "attack the released models, by each of config.attacks",
+        f"{_STAGE} --only reconn",
+    ),
     "evaluate": Command(_RUN, "compare with the truth: table, pictures, results.json"),
-    "kkt": Command(_WEIGHTS, "weights alone: the KKT attack on a homogeneous network"),
+    "kkt": Command(
+        _RUN,
+        "weights alone: the KKT attack on a homogeneous network",
+        "informed kkt --config=configs/kkt.py --workdir=runs/kkt",
+    ),
     "landscape": Command(
-        _WEIGHTS, "weights alone: where attacks end, by where they begin"
+        _RUN,
+        "weights alone: where attacks end, by where they begin",
+        "informed landscape --config=configs/landscape.py --workdir=runs/ends",
     ),
     "attacks": Command(
-        _RUN, "list all attacks: what each sees, needs to be told, and gives", False
+        _RUN,
+        "list all attacks: what each sees, needs to be told, and gives",
+        "informed attacks --json",
+        trains=False,
     ),
     "bound": Command(
         _BOUND,
         "how often reconstruction can succeed, given the noise of training",
-        False,
+        "informed bound --noise-multiplier 1 --steps 100 --kappa 1e-3",
+        trains=False,
     ),
     "calibrate": Command(
-        _BOUND, "the least noise that keeps reconstruction below a probability", False
+        _BOUND,
+        "the least noise that keeps reconstruction below a probability",
+        "informed calibrate --gamma 0.01 --steps 100 --kappa 1e-3",
+        trains=False,
     ),
     "audit": Command(
         _AUDIT,
         "your own training: can one record be read out of what it ships?",
+        "informed audit examples/audit_sklearn.py:train --data digits --fixed 100 \\\n"
+        "      --targets 10 --minutes 10 --out audit.html --out audit.json",
         resumes=False,
     ),
     "compare": Command(
-        _AUDIT, "attacks side by side, of an audit's .json or a work directory"
+        _AUDIT,
+        "attacks side by side, of an audit's .json or a work directory",
+        "informed compare audit.json",
     ),
-    "report": Command(_AUDIT, "a page of any work directory: one .html file"),
-    "completion": Command(__name__, "completion for bash or zsh", False),
+    "report": Command(
+        _AUDIT,
+        "a page of any work directory: one .html file",
+        "informed report runs/digits --out digits.html",
+    ),
 }
 _EXPECTED = (
     ValueError,
@@ -79,7 +132,7 @@ _EXPECTED = (
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Entry point.
+    """Run the command line, the entry point of `informed`.
 
     Exits with 0; with 2 and one line on what was wrong; with 3 where an audit's
     pre-flight found what has to be mended first; with 4 where --max-success
@@ -87,7 +140,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """
     argv = sys.argv[1:] if argv is None else list(argv)
     asked = next((word for word in argv if not word.startswith("-")), "")
-    arguments, rest = parsers(asked)[0].parse_known_args(argv)
+    arguments, rest = parser_of(asked).parse_known_args(argv)
     arguments.argv = argv
     try:
         _execute(arguments, rest)
@@ -104,29 +157,31 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.exit(130)
 
 
-def parsers(
-    asked: str,
-) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
-    """All commands, and the arguments of the one that is asked for.
+def parser_of(asked: str) -> argparse.ArgumentParser:
+    """Return the parser of all commands, with the arguments of the one asked for.
 
     Args:
       asked: a command; "": none, so that no module is loaded.
-    Returns: the parser of the command line, and of each command.
     """
-    whole = argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         prog="informed",
-        description=helping.STORY,
-        epilog=helping.END,
-        formatter_class=helping.formatter,
+        description=_STORY,
+        epilog=_END,
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
+            prog, max_help_position=15, width=96
+        ),
         allow_abbrev=False,
     )
-    added = whole.add_subparsers(dest="command", required=True, metavar="command")
+    added = parser.add_subparsers(dest="command", required=True, metavar="command")
     for name, command in COMMANDS.items():
+        example = f"Example:\n  {command.example.format(name)}\n"
+        if "--config=" in example:
+            example += f"\n{_CONFIGURED}"
         one = added.add_parser(
             name,
             help=command.about,
             description=command.about,
-            epilog=helping.epilog(name),
+            epilog=example,
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
@@ -135,29 +190,17 @@ def parsers(
             module.add_arguments(one, name)
             one.add_argument("--json", action="store_true", help="print JSON")
             one.add_argument("--debug", action="store_true", help="show tracebacks")
-    return whole, added.choices
-
-
-def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
-    """What `informed completion` takes."""
-    command.add_argument("shell", choices=("bash", "zsh"))
-
-
-def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
-    """Print the script of `informed completion`."""
-    refuse_unknown(rest)
-    each = {name: parsers(name)[1][name] for name in COMMANDS}
-    print(helping.completion(arguments.shell, each))
+    return parser
 
 
 def refuse_unknown(rest: Sequence[str]) -> None:
-    """Raise ValueError where there are arguments that the command doesn't know."""
+    """Refuse arguments that the command doesn't know, by a ValueError."""
     if rest:
         raise ValueError(f"Unknown argument {rest[0]!r}. See `informed --help`.")
 
 
 def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
-    """Run a command."""
+    """Load the module of a command, and run it."""
     command = COMMANDS[arguments.command]
     module: Any = importlib.import_module(command.module)
     with contextlib.ExitStack() as stack:
@@ -175,7 +218,7 @@ def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
 
 
 def _remedy(error: Exception, arguments: argparse.Namespace) -> str:
-    """What to do about an error, in terms of the command line."""
+    """Say what to do about an error, in terms of the command line."""
     from shadow.records import (
         ConfigurationMismatchError,
         NotMadeError,

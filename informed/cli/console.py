@@ -1,12 +1,51 @@
-"""What a long command is doing, a line a step."""
+"""Keep stdout for results: progress and what foreign code prints go elsewhere.
+
+Foreign code is not only Python: libraries in C, and the processes that models are
+trained in, write to the same file descriptor.
+"""
 
 import argparse
+import contextlib
+import os
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from informed.report import words
+
+_STDOUT = 1
+
+
+@contextlib.contextmanager
+def aside(log: Path | None) -> Iterator[None]:
+    """Send whatever is printed inside to a file; to stderr, where there is none.
+
+    Args:
+      log: written anew, and removed again where nothing was printed.
+    """
+    sys.stdout.flush()
+    real = sys.stdout
+    kept = os.dup(_STDOUT)
+    if log is None:
+        place = os.dup(sys.__stderr__.fileno() if sys.__stderr__ else kept)
+    else:
+        place = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.dup2(place, _STDOUT)
+        with os.fdopen(place, "w", buffering=1) as stream:
+            sys.stdout = stream
+            try:
+                yield
+            finally:
+                sys.stdout = real
+    finally:
+        os.dup2(kept, _STDOUT)
+        os.close(kept)
+        if log is not None and log.exists() and not log.stat().st_size:
+            log.unlink()
 
 
 class Progress:
@@ -38,14 +77,14 @@ class Progress:
             threading.Thread(target=self._repeat, daemon=True).start()
 
     def __call__(self, what: str) -> None:
-        """A step begins."""
+        """Say that a step begins."""
         self._what = what
         due = time.monotonic() - self._said >= self._every
         if not self._quiet and (due or self._stream.isatty()):
             self._say(what)
 
     def close(self) -> None:
-        """No more lines."""
+        """Print no more lines from now on."""
         self._done.set()
 
     def _repeat(self) -> None:
@@ -56,8 +95,10 @@ class Progress:
     def _say(self, what: str) -> None:
         self._said = time.monotonic()
         passed = self._said - self._started
-        left = ""
+        rest = ""
         if self._minutes is not None:
-            rest = 60 * self._minutes - passed
-            left = f", at most {words.seconds(rest)} left" if rest > 0 else ", ending"
-        print(f"[{words.seconds(passed)}{left}] {what}", file=self._stream, flush=True)
+            seconds = 60 * self._minutes - passed
+            rest = ", ending"
+            if seconds > 0:
+                rest = f", at most {words.seconds(seconds)} left"
+        print(f"[{words.seconds(passed)}{rest}] {what}", file=self._stream, flush=True)

@@ -38,7 +38,7 @@ _FIELDS = ("noise_multiplier", "steps", "sampling_probability", "clip_norm")
 
 
 def mechanism(privacy: Mapping[str, Any], sigma: float) -> dp.PoissonGaussian:
-    """DP-SGD as PRIVACY describes it, at a noise multiplier.
+    """Describe DP-SGD as PRIVACY declares it, at a noise multiplier.
 
     Raises: FieldError: a field is missing, unknown, or has no such value.
     """
@@ -57,9 +57,10 @@ def mechanism(privacy: Mapping[str, Any], sigma: float) -> dp.PoissonGaussian:
 def declared(
     privacy: Mapping[str, Any], *, given: bool, default: float | None
 ) -> float:
-    """The noise multiplier that targets are trained with and that the bound is of.
+    """Return the noise multiplier of the targets' training, which the bound is of.
 
     Args:
+      privacy: what training declares.
       given: whether training takes the noise multiplier as an argument.
       default: of that argument; None: it has none, or it is no number.
     Raises: FieldError: PRIVACY is no mechanism, or names other noise than training adds
@@ -97,12 +98,15 @@ def measured(
     skipped: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Attack and bound over noise multipliers.
+    """Measure attack and bound over noise multipliers.
 
     Args:
+      subject: what is audited.
       threshold: how often a reconstruction may succeed, for the least noise.
       limit: seconds that all noise multipliers may take.
+      seconds_a_model: how long a model takes.
       skipped: whether nothing is played; what training declares is there all the same.
+      progress: called with what is done next.
     Returns: rows of noise_multiplier, epsilon, success (a share with its interval),
       bound, violation, accuracy; kappa; calibrated, the least noise at which the bound
       is the threshold; why_not.
@@ -112,83 +116,88 @@ def measured(
     if privacy is None:
         why = "the training function declares no PRIVACY, so nothing bounds any attack"
         return {"rows": [], "why_not": why}
-    own = declared(privacy, given=contract.noisy, default=contract.default_noise)
-    found = blank(privacy, threshold)
-    found["privacy"] = {k: float(v) for k, v in privacy.items()}
-    found["privacy"]["noise_multiplier"] = own
+    shipped = declared(privacy, given=contract.noisy, default=contract.default_noise)
+    rows: list[dict[str, Any]] = []
+    bounds: dict[str, Any] = {
+        "relation": RELATION,
+        "kappa": 1 / CANDIDATES,
+        "candidates": CANDIDATES,
+        "delta": DELTA,
+        "threshold": threshold,
+        "privacy": {name: float(value) for name, value in privacy.items()}
+        | {"noise_multiplier": shipped},
+        "rows": rows,
+        "calibrated": calibrated(privacy, threshold, 1 / CANDIDATES),
+        "why_not": words.LEFT_OUT,
+    }
     if skipped:
-        return found | {"why_not": words.LEFT_OUT}
-    each = seconds_a_model * CANDIDATES * (LEARNT + PLAYED)
-    affordable = int(limit / max(each, 1e-9))
-    sigmas = [own * f for f in _FACTORS] if contract.noisy else [own]
-    said = []
+        return bounds
+    seconds = seconds_a_model * CANDIDATES * (LEARNT + PLAYED)
+    affordable = int(limit / max(seconds, 1e-9))
+    sigmas, notes = [shipped * factor for factor in _FACTORS], []
     if not contract.noisy:
-        said.append(
+        sigmas = [shipped]
+        notes.append(
             "train takes no keyword noise_multiplier: only its own noise is tried"
         )
-    nearest_first = sorted(sigmas, key=lambda s: abs(np.log(s / own)))
     clock = limits.Clock(limit)
-    chosen, quiet = apart(subject.split.test, subject.split.shadow), None
+    candidates, quiet = _candidates(subject), None
     if contract.noisy and affordable:
         without = subject.factory("shadow", noise=0.0)
         # Training may refuse to add none; the game can do without.
         with contextlib.suppress(Exception):
-            quiet = np.asarray(without.train(chosen), np.float64)
+            quiet = np.asarray(without.train(candidates), np.float64)
     if quiet is None and affordable:
-        said.append(
+        notes.append(
             "no model could be trained without noise: where to look is learnt from"
             " noisy ones, and an attack that has others may do better"
         )
     stopped = False
+    nearest_first = sorted(sigmas, key=lambda s: abs(np.log(s / shipped)))
     for sigma in nearest_first[:affordable]:  # the declared noise first
-        if found["rows"] and not clock.left:
+        if rows and not clock.left:
             break
         progress(f"playing {CANDIDATES} candidates at noise {sigma:g}")
         try:
             with limits.seconds(max(clock.left, 1.0)):
-                played = _play(subject, privacy, sigma, chosen, quiet)
+                rows.append(_played(subject, privacy, sigma, candidates, quiet))
         except limits.OutOfTimeError:
             break
         except Exception as error:  # the user's own function
-            said.append(f"at noise {sigma:g} {stopped_with(error)}")
+            notes.append(f"at noise {sigma:g} {stopped_with(error)}")
             stopped = True
             break
-        found["rows"].append(played)
-    if not stopped and len(found["rows"]) < len(sigmas):
-        left = len(sigmas) - len(found["rows"])
-        said.append(
-            f"no time for {left} noise multipliers, {words.seconds(each)} each: more"
-            " --minutes"
+    if not stopped and len(rows) < len(sigmas):
+        notes.append(
+            f"no time for {len(sigmas) - len(rows)} noise multipliers,"
+            f" {words.seconds(seconds)} each: more --minutes"
         )
-    found["why_not"] = "; ".join(said)
-    found["rows"].sort(key=lambda played: played["noise_multiplier"])
-    return found
+    rows.sort(key=lambda row: row["noise_multiplier"])
+    return bounds | {"why_not": "; ".join(notes)}
 
 
-def blank(privacy: Mapping[str, Any], threshold: float) -> dict[str, Any]:
-    """What `measured` returns, before a noise multiplier was played."""
-    kappa = 1 / CANDIDATES
-    return {
-        "relation": RELATION,
-        "kappa": kappa,
-        "candidates": CANDIDATES,
-        "delta": DELTA,
-        "threshold": threshold,
-        "privacy": privacy,
-        "rows": [],
-        "calibrated": calibrated(privacy, threshold, kappa),
-        "why_not": "",
-    }
+def _candidates(subject: Subject) -> Examples:
+    """Choose a target, and public records of other labels where there are any."""
+    targets, public = subject.split.test, subject.split.shadow
+    _, first = np.unique(public.labels, return_index=True)
+    fresh = np.sort(first[public.labels[first] != targets.labels[0]])
+    others = np.setdiff1d(np.arange(len(public)), fresh)
+    rows = np.append(fresh, others)[: CANDIDATES - 1]
+    return targets.take(slice(0, 1)).joined(public.take(rows))
 
 
-def row(
-    privacy: Mapping[str, Any], sigma: float, right: np.ndarray, accuracy: float | None
+def _played(
+    subject: Subject,
+    privacy: Mapping[str, Any],
+    sigma: float,
+    candidates: Examples,
+    quiet: np.ndarray | None,
 ) -> dict[str, Any]:
-    """One noise multiplier: what was measured, and the bound.
-
-    Args:
-      right: (trials,) bool, whether the candidate was named.
-    """
+    """Play the game at one noise multiplier, and hold it against the bound."""
+    noise = sigma if subject.contract.noisy else None
+    factory = subject.factory("released", answers=True, secret=True, noise=noise)
+    view = subject.only(WEIGHTS)
+    right, named = game(factory.train, candidates, quiet, view)
     run = mechanism(privacy, sigma)
     gamma = float(dp.rero_bound(run, kappa=1 / CANDIDATES).gamma)
     rate = metrics.success_rate(right)
@@ -198,58 +207,49 @@ def row(
         "success": dataclasses.asdict(rate),
         "bound": gamma,
         "violation": rates.violation(rate.successes, rate.trials, gamma),
-        "accuracy": accuracy,
+        "accuracy": subject.accuracy(named),
     }
 
 
 def game(
-    train: Callable[[Examples, np.ndarray], np.ndarray],
+    train: Callable[..., np.ndarray],
     candidates: Examples,
     quiet: np.ndarray | None,
+    view: Callable[[np.ndarray], np.ndarray] = np.asarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Play it.
+    """Play which candidate was trained on, by the likeliest of Gaussian laws.
 
     Args:
-      train: (targets, numbers of the models) -> weights; the numbers decide the noise,
-        which is fresh for every one of them.
+      train: (targets, ids=numbers of the models) -> models; the numbers decide the
+        noise, which is fresh for every one of them.
       candidates: as many as `CANDIDATES`.
       quiet: (candidates, params), weights without noise; None: not to be had.
-    Returns: (trials,) bool, whether the candidate was named; weights of these models.
+      view: models -> their weights.
+    Returns: (trials,) bool, whether the candidate was named; these models.
     """
     labels = np.repeat(np.arange(len(candidates)), LEARNT)
     truth = np.repeat(np.arange(len(candidates)), PLAYED)
-    theta = train(candidates.take(labels), np.arange(len(labels)))
-    asked = train(candidates.take(truth), len(labels) + np.arange(len(truth)))
-    return likeliest(theta, labels, asked, quiet) == truth, asked
-
-
-def _play(
-    subject: Subject,
-    privacy: Mapping[str, Any],
-    sigma: float,
-    candidates: Examples,
-    quiet: np.ndarray | None,
-) -> dict[str, Any]:
-    """The game with a training function, and the accuracy of its models."""
-    noise = sigma if subject.contract.noisy else None
-    factory = subject.factory("released", answers=True, secret=True, noise=noise)
-    view, made = subject.only(WEIGHTS), []
-
-    def train(targets: Examples, ids: np.ndarray) -> np.ndarray:
-        made.append(np.asarray(factory.train(targets, ids=ids)))
-        return np.asarray(view(made[-1]), np.float64)
-
-    right, _ = game(train, candidates, quiet)
-    return row(privacy, sigma, right, subject.accuracy(made[-1]))
+    learnt = train(candidates.take(labels), ids=np.arange(len(labels)))
+    played = np.asarray(
+        train(candidates.take(truth), ids=len(labels) + np.arange(len(truth)))
+    )
+    theta, asked = (
+        np.asarray(view(np.asarray(models)), np.float64) for models in (learnt, played)
+    )
+    return likeliest(theta, labels, asked, quiet) == truth, played
 
 
 def likeliest(
     theta: np.ndarray, labels: np.ndarray, asked: np.ndarray, quiet: np.ndarray | None
 ) -> np.ndarray:
-    """The class of each row of `asked`, by a Gaussian a class of one covariance.
+    """Name the class of each row of `asked`, by a Gaussian a class of one covariance.
+
+    With means m_c and the pooled covariance S of the classes, in the directions in
+    which the centres differ, the class is argmin_c (x - m_c)^T S^-1 (x - m_c).
 
     Args:
       theta, labels: models, and which candidate each was trained on, to learn from.
+      asked: weights of models whose candidate is to be named.
       quiet: (classes, params), means without noise, for the directions that count;
         None: the means of theta.
     """
@@ -262,31 +262,22 @@ def likeliest(
     kept = directions[lengths > 1e-9 * max(lengths[0], 1e-300)]
     if not len(kept):
         return np.zeros(len(asked), int)
-    low, seen = theta @ kept.T, asked @ kept.T
-    middle = np.stack([low[labels == c].mean(axis=0) for c in classes])
-    residuals = low - middle[np.searchsorted(classes, labels)]
-    covariance = residuals.T @ residuals / max(len(low) - len(classes), 1)
+    learnt, played = theta @ kept.T, asked @ kept.T
+    middle = np.stack([learnt[labels == c].mean(axis=0) for c in classes])
+    residuals = learnt - middle[np.searchsorted(classes, labels)]
+    covariance = residuals.T @ residuals / max(len(learnt) - len(classes), 1)
     ridge = 1e-6 * np.trace(covariance) / len(covariance) + 1e-300
     inverse = np.linalg.inv(covariance + ridge * np.eye(len(covariance)))
-    apart = seen[:, None] - middle[None]
+    apart = played[:, None] - middle[None]
     distances = np.einsum("ijk,kl,ijl->ij", apart, inverse, apart)
     return classes[distances.argmin(axis=1)]
-
-
-def apart(targets: Examples, public: Examples) -> Examples:
-    """Candidates: a target, and public records of other labels where there are any."""
-    _, first = np.unique(public.labels, return_index=True)
-    fresh = np.sort(first[public.labels[first] != targets.labels[0]])
-    others = np.setdiff1d(np.arange(len(public)), fresh)
-    rows = np.append(fresh, others)[: CANDIDATES - 1]
-    return targets.take(slice(0, 1)).joined(public.take(rows))
 
 
 def calibrated(
     privacy: Mapping[str, Any], threshold: float, kappa: float
 ) -> dict[str, Any]:
-    """The least noise whose bound is the threshold."""
-    found = dp.calibrate(
+    """Find the least noise whose bound is the threshold."""
+    calibration = dp.calibrate(
         threshold,
         kappa=kappa,
         steps=privacy["steps"],
@@ -294,9 +285,9 @@ def calibrated(
         sampling_probability=float(privacy.get("sampling_probability", 1.0)),
         delta=DELTA,
     )
-    epsilon = found.epsilon
+    epsilon = calibration.epsilon
     return {
-        "noise_multiplier": found.noise_multiplier,
+        "noise_multiplier": calibration.noise_multiplier,
         "epsilon": epsilon if np.isfinite(epsilon) else None,
-        "bound": float(found.bound.gamma),
+        "bound": float(calibration.bound.gamma),
     }

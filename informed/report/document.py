@@ -1,4 +1,4 @@
-"""What an audit, or a run, has to say: numbers as strict JSON, pictures for the page.
+"""Hold what an audit, or a run, says: numbers as strict JSON, pictures for the page.
 
 The numbers hold no record: they are what is left of a report with `redact`. Tables of
 records and guesses, and pictures, are in `Report.pictures` and go to the page alone.
@@ -6,6 +6,7 @@ records and guesses, and pictures, are in `Report.pictures` and go to the page a
 
 import csv
 import dataclasses
+import html
 import io
 import json
 import os
@@ -43,7 +44,7 @@ class Report:
 
     @property
     def redacted(self) -> dict[str, Any]:
-        """See `redacted`."""
+        """The values without labels, messages and names; see `redacted`."""
         return redacted(self.values)
 
     @property
@@ -57,14 +58,12 @@ class Report:
         return self._csv("record", "label")
 
     def _csv(self, *about: str) -> str:
+        """Write the CSV, with these fields of each record first."""
         stream = io.StringIO()
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow([*about, "attack", "mse", "without_release_mse", "certified"])
-        certifying = {
-            row["name"]
-            for row in self.values["attacks"]
-            if row["certified"] is not None
-        }
+        rows = self.values["attacks"]
+        certifying = {row["name"] for row in rows if row["certified"] is not None}
         certifying -= set(words.OTHER_GAMES)
         for row in self.values["records"]:
             for attack, error in row["mse"].items():
@@ -77,14 +76,10 @@ class Report:
         return stream.getvalue()
 
     def html(self, *, redact: bool = False) -> str:
-        """The page.
+        """Render the page; with `redact` of numbers only, no record and no guess."""
+        from informed.report import html_page  # which reads documents
 
-        Args:
-          redact: numbers only, no record and no guess.
-        """
-        from informed.report import page  # which reads documents
-
-        return page.render(self, redact=redact)
+        return html_page.render(self, redact=redact)
 
     def save(self, path: str | os.PathLike, *, redact: bool = False) -> Path:
         """Write .html, .json or .csv, by the end of the name.
@@ -102,20 +97,19 @@ class Report:
         return file
 
     def _repr_html_(self) -> str:
-        """Shown in a notebook, in a frame of its own: the page brings its style."""
-        from html import escape
-
+        """Show the page in a notebook, in a frame: the page brings its style."""
+        page = html.escape(self.html(), quote=True)
         return (
-            f'<iframe srcdoc="{escape(self.html(), quote=True)}" width="100%"'
+            f'<iframe srcdoc="{page}" width="100%"'
             ' height="800" style="border:0" title="audit"></iframe>'
         )
 
     def __str__(self) -> str:
-        return " ".join(words.answer(self.values))
+        return " ".join(words.first_lines(self.values))
 
 
 def require_end(path: str | os.PathLike) -> str:
-    """The end of a file's name.
+    """Return the end of a file's name.
 
     Raises: ValueError: it isn't .html, .htm, .json or .csv.
     """
@@ -128,7 +122,7 @@ def require_end(path: str | os.PathLike) -> str:
 
 
 def redacted(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values without labels of records, users' messages, and words that may be data.
+    """Leave out labels of records, users' messages, and words that may be data.
 
     Such as a category's, "town=Ely", or an array's that a training named itself.
     """
@@ -138,14 +132,25 @@ def redacted(values: Mapping[str, Any]) -> dict[str, Any]:
         names = dict.fromkeys(name.split("=", 1)[0] for name in subject["columns"])
         subject["columns"] = list(names)
     if subject.get("arrays") is not None:
-        subject["arrays"] = [
-            [f"array {i}", shape] for i, (_, shape) in enumerate(subject["arrays"])
-        ]
+        shapes = [shape for _, shape in subject["arrays"]]
+        subject["arrays"] = [[f"array {i}", shape] for i, shape in enumerate(shapes)]
     return _silent({**values, "records": rows, "subject": subject})
 
 
+def _silent(value: Any) -> Any:
+    """Leave errors their kinds alone, and no names of arrays, in all texts."""
+    if isinstance(value, str):
+        text = _RAISED.sub(r"\1 (its message is left out)", value)
+        return _NAMED.sub(r"\1 some arrays (their names are left out)", text)
+    if isinstance(value, Mapping):
+        return {name: _silent(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_silent(item) for item in value]
+    return value
+
+
 def read(path: Path) -> dict[str, Any]:
-    """`Report.values` as a .json file holds them, of an audit or a run.
+    """Read `Report.values` out of a .json file, of an audit or a run.
 
     Raises: FileNotFoundError, ValueError: the file holds none.
     """
@@ -167,18 +172,6 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema of `Report.values`."""
+    """Load the JSON schema of `Report.values`."""
     text = resources.files("informed.report").joinpath(SCHEMA).read_text()
     return json.loads(text)
-
-
-def _silent(value: Any) -> Any:
-    """Errors by their kinds alone, and no names of arrays, in all texts."""
-    if isinstance(value, str):
-        said = _RAISED.sub(r"\1 (its message is left out)", value)
-        return _NAMED.sub(r"\1 some arrays (their names are left out)", said)
-    if isinstance(value, Mapping):
-        return {name: _silent(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_silent(each) for each in value]
-    return value

@@ -11,7 +11,7 @@ import pytest
 
 import shadow
 from informed import cli
-from informed.audit import release
+from informed.audit import shipped_model
 from shadow import safetensors
 
 
@@ -39,7 +39,7 @@ def trained(digits, tmp_path):
 
 def test_a_record_in_the_middle_is_read_out(trained):
     few, file = trained
-    found = release.invert(ordered, few, file, record=11, seed=3, version="1")
+    found = shipped_model.invert(ordered, few, file, record=11, seed=3, version="1")
     assert found.apart < 1e-6
     assert found.guess.certified[0]
     assert found.mse < 1e-10 < found.without_release_mse
@@ -51,12 +51,12 @@ def test_half_precision_in_the_file_is_no_other_training(trained, tmp_path):
     theta = ordered(few.images, few.labels, jax.random.key(3))
     half = tmp_path / "half.npz"
     np.savez(half, w=np.asarray(theta["w"], np.float16))
-    found = release.invert(ordered, few, half, record=11, seed=3, version="1")
-    assert release.TOLERANCES["float32"] < found.apart < found.tolerance < 1e-3
+    found = shipped_model.invert(ordered, few, half, record=11, seed=3, version="1")
+    assert shipped_model.TOLERANCES["float32"] < found.apart < found.tolerance < 1e-3
     assert found.products == "float32"
     assert found.mse < found.without_release_mse / 100
     with pytest.raises(ValueError, match="away from the release"):
-        release.invert(ordered, few, half, record=11, seed=4, version="1")
+        shipped_model.invert(ordered, few, half, record=11, seed=4, version="1")
 
 
 def test_another_training_is_noticed(trained):
@@ -64,10 +64,10 @@ def test_another_training_is_noticed(trained):
     for changed in ({"seed": 4}, {"source": few.take(np.arange(300)[::-1])}):
         given = {"source": few, "seed": 3, **changed}
         with pytest.raises(ValueError, match="away from the release"):
-            release.invert(ordered, release=file, record=11, version="1", **given)
+            shipped_model.invert(ordered, release=file, record=11, version="1", **given)
     other = shadow.Examples(images=few.images[:, :4], labels=few.labels, num_classes=10)
     with pytest.raises(ValueError, match=r"differ in w \(320, 10\)|differ in w"):
-        release.invert(ordered, other, file, record=1, seed=3, version="1")
+        shipped_model.invert(ordered, other, file, record=1, seed=3, version="1")
 
 
 def test_command_line(trained, tmp_path, capsys):

@@ -6,7 +6,7 @@ import pytest
 import informed
 from informed.report import words
 from shadow import checks
-from tests.informed.audit.trainings import check
+from tests.informed.audit.audited_trainings import check
 
 QUICK = {
     "fixed": 30, "targets": 2, "minutes": 0.5, "version": "1",
@@ -47,7 +47,7 @@ def test_noise_that_was_skipped_is_declared_and_was_not_held_against_an_attack()
     ).values
     assert values["bounds"]["privacy"]["noise_multiplier"] == 2.0
     assert values["bounds"]["why_not"] == words.LEFT_OUT
-    text = " ".join(words.answer(values))
+    text = " ".join(words.first_lines(values))
     assert "wasn't held against an attack" in text
     assert "declares no noise" not in text
 

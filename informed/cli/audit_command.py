@@ -20,14 +20,13 @@ from informed.audit import (
     Preflight,
     Report,
     auditing,
-    playing,
-    release,
+    shipped_model,
+    trials,
 )
-from informed.cli import gate, printed, registering
-from informed.cli.commands import refuse_unknown
-from informed.cli.progress import Progress
+from informed.cli import console, gate, registering
+from informed.cli.command_table import refuse_unknown
 from informed.experiment import reporting
-from informed.report import report, words
+from informed.report import document, words
 from shadow import files
 
 _ENGINES = {
@@ -38,53 +37,70 @@ _ENGINES = {
 
 
 def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
-    """What the command of a name takes."""
-    {"audit": _of_audit, "compare": _of_compare, "report": _of_report}[name](parser)
+    """Add the arguments of the command of a name."""
+    if name == "audit":
+        _add_audit(parser)
+    elif name == "compare":
+        parser.add_argument("source", metavar="AUDIT.json|WORKDIR")
+    else:
+        parser.add_argument("workdir", metavar="WORKDIR")
+        parser.add_argument("--out", help="default: WORKDIR/report.html")
+        parser.add_argument("--data_dir", help="TFDS folder (default: TFDS_DATA_DIR)")
+    if name != "audit":
+        parser.add_argument(
+            "--shadow",
+            help="where the models are that were attacked (default: WORKDIR)",
+        )
+        registering.add_arguments(parser)
+    if name != "compare":
+        parser.add_argument(
+            "--redact", action="store_true", help="numbers only, no record on the page"
+        )
     parser.add_argument("--quiet", action="store_true", help="no progress")
 
 
-def _of_audit(parser: argparse.ArgumentParser) -> None:
-    default = AuditConfig()
-    parser.add_argument("train", metavar="FILE.py:FUNCTION")
-    parser.add_argument(
+def _add_audit(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `informed audit`."""
+    default, add = AuditConfig(), parser.add_argument
+    add("train", metavar="FILE.py:FUNCTION")
+    add(
         "--data",
         required=True,
         help=".npz with images or embeddings, and labels; TFDS name; folder of images a"
         " class; .csv",
     )
-    parser.add_argument("--label", help="column of labels, of a table")
-    parser.add_argument("--data_dir", help="TFDS folder (default: TFDS_DATA_DIR)")
-    parser.add_argument(
-        "--targets", type=int, default=default.targets, help="records that are attacked"
-    )
-    parser.add_argument(
+    add("--label", help="column of labels, of a table")
+    add("--data_dir", help="TFDS folder (default: TFDS_DATA_DIR)")
+    for name, about in (
+        ("targets", "records that are attacked"),
+        ("minutes", "for everything"),
+        ("threshold", "how often reconstruction may succeed, for the least noise"),
+        ("seed", None),
+    ):
+        value = getattr(default, name)
+        add(f"--{name}", type=type(value), default=value, help=about)
+    add(
         "--fixed",
         type=int,
         help="records that the adversary knows (default: half, at most 1,000)",
     )
-    parser.add_argument(
-        "--minutes", type=float, default=default.minutes, help="for everything"
-    )
-    parser.add_argument(
-        "--threshold",
-        type=float,
-        default=default.threshold,
-        help="how often reconstruction may succeed, for the least noise",
-    )
-    parser.add_argument("--seed", type=int, default=default.seed)
-    parser.add_argument(
-        "--reconn", action="store_true", help="train the RecoNN as well"
-    )
-    parser.add_argument(
+    add("--reconn", action="store_true", help="train the RecoNN as well")
+    add(
         "--skip",
         action="append",
         default=[],
         choices=auditing.PARTS,
         help="a part that is left out; may be given several times",
     )
-    parser.add_argument(
-        "--check", action="store_true", help="the pre-flight alone: seconds to minutes"
+    add("--check", action="store_true", help="the pre-flight alone: seconds to minutes")
+    add(
+        "--out",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="page (.html), numbers (.json, .csv); may be given several times",
     )
+    gate.add_argument(parser)
     shipped = parser.add_argument_group(
         "one record of a model that was shipped, instead of models that are trained"
     )
@@ -102,43 +118,9 @@ def _of_audit(parser: argparse.ArgumentParser) -> None:
     )
     shipped.add_argument(
         "--products",
-        choices=tuple(release.TOLERANCES),
+        choices=tuple(shipped_model.TOLERANCES),
         help="what its matrix products were rounded to (default: as here; JAX's default"
         " on a GPU is tf32)",
-    )
-    parser.add_argument(
-        "--out",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="page (.html), numbers (.json, .csv); may be given several times",
-    )
-    parser.add_argument(
-        "--redact", action="store_true", help="numbers only, no record on the page"
-    )
-    gate.add_argument(parser)
-
-
-def _of_compare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="AUDIT.json|WORKDIR")
-    _add_shadow(parser)
-    registering.add_arguments(parser)
-
-
-def _of_report(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("workdir", metavar="WORKDIR")
-    _add_shadow(parser)
-    parser.add_argument("--out", help="default: WORKDIR/report.html")
-    parser.add_argument(
-        "--redact", action="store_true", help="numbers only, no record on the page"
-    )
-    parser.add_argument("--data_dir", help="TFDS folder (default: TFDS_DATA_DIR)")
-    registering.add_arguments(parser)
-
-
-def _add_shadow(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--shadow", help="where the models are that were attacked (default: WORKDIR)"
     )
 
 
@@ -150,41 +132,48 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         return
     registering.run(arguments.registers)
     if arguments.command == "compare":
-        values = _values(arguments.source, arguments.shadow)
-        print(json.dumps(values["attacks"]) if arguments.json else table(values))
-    else:
-        document = reporting.report(
-            Path(arguments.workdir),
-            shadow=arguments.shadow,
-            data_dir=arguments.data_dir,
-        )
-        out = Path(arguments.out or Path(arguments.workdir) / "report.html")
-        document.save(out, redact=arguments.redact)
-        if arguments.json:
-            shown = document.redacted if arguments.redact else document.values
-            print(files.as_json(shown).decode(), end="")
+        source = Path(arguments.source)
+        if source.is_dir():
+            values = reporting.compared(source, shadow=arguments.shadow)
+        elif source.is_file():
+            values = document.read(source)
         else:
-            print(f"{document}\n{'page':<12}{out}")
+            raise FileNotFoundError(
+                f"There is no audit and no work directory {arguments.source}."
+            )
+        print(json.dumps(values["attacks"]) if arguments.json else table(values))
+        return
+    workdir = Path(arguments.workdir)
+    report = reporting.report(
+        workdir, shadow=arguments.shadow, data_dir=arguments.data_dir
+    )
+    out = Path(arguments.out or workdir / "report.html")
+    report.save(out, redact=arguments.redact)
+    if arguments.json:
+        shown = report.redacted if arguments.redact else report.values
+        print(files.as_json(shown).decode(), end="")
+    else:
+        print(f"{report}\n{'page':<12}{out}")
 
 
 def _audit(arguments: argparse.Namespace) -> None:
-    settings = {
-        name: getattr(arguments, name)
-        for name in ("targets", "fixed", "minutes", "threshold", "reconn", "seed")
-    } | {"skip": tuple(arguments.skip)}
+    """Run the pre-flight, an audit, or the inversion of a shipped model."""
     for out in arguments.out:
-        report.require_end(out)
+        document.require_end(out)
     most = gate.of_arguments(arguments)
     if most is not None and (arguments.check or arguments.release):
         raise ValueError(f"Expected no {gate.OPTION} with --check or --release.")
     if arguments.release is not None:
-        _shipped(arguments)
+        _invert_shipped(arguments)
         return
     if arguments.record is not None or arguments.products is not None:
         raise ValueError("--record and --products are of --release, which is missing.")
     if arguments.check and (arguments.out or arguments.redact):
         raise ValueError("Expected no --out, --redact with --check, which has no page.")
-    progress = Progress(arguments, arguments.minutes)
+    names = ("targets", "fixed", "minutes", "threshold", "reconn", "seed")
+    settings = {name: getattr(arguments, name) for name in names}
+    settings["skip"] = tuple(arguments.skip)
+    progress = console.Progress(arguments, arguments.minutes)
     given: dict[str, Any] = {
         "label": arguments.label,
         "data_dir": arguments.data_dir,
@@ -194,57 +183,58 @@ def _audit(arguments: argparse.Namespace) -> None:
     try:
         if arguments.check:
             config = AuditConfig(**settings)
-            with printed.aside(log):
+            with console.aside(log):
                 checked = auditing.check(
                     arguments.train, arguments.data, settings=config, **given
                 )
-            if arguments.json:
-                print(files.as_json(_found(checked)).decode(), end="")
-            else:
-                print(_described(checked))
-            if checked.stops:
-                sys.exit(3)
+            _print_checked(checked, as_json=arguments.json)
             return
-        with printed.aside(log), gate.closed(most):
-            document = auditing.audit(
+        with console.aside(log), gate.closed(most):
+            audited = auditing.audit(
                 arguments.train, arguments.data, **settings, **given
             )
     finally:
         progress.close()
-    document = Report(
-        values={**document.values, "again": shlex.join(["informed", *arguments.argv])},
-        pictures=document.pictures,
+    command = shlex.join(["informed", *arguments.argv])
+    report = Report(
+        values={**audited.values, "again": command}, pictures=audited.pictures
     )
     for out in arguments.out:
-        document.save(out, redact=arguments.redact)
+        report.save(out, redact=arguments.redact)
     if arguments.json:
-        values = document.redacted if arguments.redact else document.values
+        values = report.redacted if arguments.redact else report.values
         print(files.as_json(values).decode(), end="")
     else:
-        print(f"{table(document.values)}\n")
-        for sentence in words.answer(document.values):
+        print(f"{table(report.values)}\n")
+        for sentence in words.first_lines(report.values):
             print(sentence)
         for out in arguments.out:
             print(f"{'written':<12}{out}")
     if most is not None:
-        gate.require(document.values, most)
+        gate.require(report.values, most)
 
 
-def _found(checked: Preflight) -> dict[str, Any]:
-    """The pre-flight, for programs."""
-    return {
+def _print_checked(checked: Preflight, *, as_json: bool) -> None:
+    """Print the pre-flight. Exits with 3 where it voids the audit."""
+    values = {
         "train": checked.subject.contract.name,
         "engine": checked.subject.engine,
         "deterministic": checked.subject.deterministic,
         "params": checked.params,
         "accuracy": checked.accuracy,
         **checked.values,
-        "attacks": playing.listed(checked),
+        "attacks": trials.listed(checked),
     }
+    if as_json:
+        print(files.as_json(values).decode(), end="")
+    else:
+        print(_described(checked))
+    if checked.stops:
+        sys.exit(3)
 
 
 def _described(checked: Preflight) -> str:
-    """The pre-flight, for people."""
+    """Describe a pre-flight for people."""
     about = checked.subject
     rows = {
         "training": f"{about.contract.name}, {_ENGINES[about.engine]}",
@@ -263,7 +253,7 @@ def _described(checked: Preflight) -> str:
             " smooth; from 7: chaotic)"
         )
     lines = list(rows.items())
-    for row in playing.listed(checked):
+    for row in trials.listed(checked):
         mark = "applies" if row["applies"] else f"no: {row['why_not']}"
         lines.append((f"  {row['name']}", mark))
     for finding in checked.findings:
@@ -274,7 +264,7 @@ def _described(checked: Preflight) -> str:
 
 
 def _log_of(arguments: argparse.Namespace) -> Path | None:
-    """Beside the first output: what training prints; None: there is no output."""
+    """Return the log of what training prints, beside the first output."""
     if not arguments.out:
         return None
     out = Path(arguments.out[0])
@@ -283,8 +273,8 @@ def _log_of(arguments: argparse.Namespace) -> Path | None:
     return out.with_name(f"{out.name}.log")
 
 
-def _shipped(arguments: argparse.Namespace) -> None:
-    """One record of a released model.
+def _invert_shipped(arguments: argparse.Namespace) -> None:
+    """Read one record out of a released model, and print how well.
 
     Raises: ValueError: no record is named, or a page is asked for.
     """
@@ -294,14 +284,14 @@ def _shipped(arguments: argparse.Namespace) -> None:
         raise ValueError("Expected no --out and no --check with --release.")
     default = AuditConfig()
     for name in ("seed", "minutes", "targets", "skip", "fixed", "threshold", "reconn"):
-        own = getattr(default, name)
-        if getattr(arguments, name) != (list(own) if name == "skip" else own):
+        value = getattr(default, name)
+        if getattr(arguments, name) != (list(value) if name == "skip" else value):
             raise ValueError(
                 f"Expected no --{name} with --release: one record of one release is"
                 " inverted, by --train_seed if training had another seed than 0."
             )
-    with printed.aside(None):
-        found = release.invert(
+    with console.aside(None):
+        record = shipped_model.invert(
             arguments.train,
             arguments.data,
             arguments.release,
@@ -311,78 +301,43 @@ def _shipped(arguments: argparse.Namespace) -> None:
             label=arguments.label,
             data_dir=arguments.data_dir,
         )
-    certified = bool(np.asarray(found.guess.certified)[0])
+    certified = bool(np.asarray(record.guess.certified)[0])
     if arguments.json:
-        values = {
-            "record": arguments.record,
-            "apart": found.apart,
-            "products": found.products,
-            "tolerance": found.tolerance,
-            "mse": found.mse,
-            "certified": certified,
-            "without_release_mse": found.without_release_mse,
-        }
-        print(json.dumps(values))
+        names = ("apart", "products", "tolerance", "mse", "without_release_mse")
+        values = {"record": arguments.record, "certified": certified}
+        print(json.dumps(values | {name: getattr(record, name) for name in names}))
         return
     known = "knows" if certified else "does not know"
     print(
-        f"Training again gives the release, to {found.apart:.1e} of its length"
-        f" ({found.tolerance:.1e} is allowed: products in {found.products}).\n"
-        f"Record {arguments.record} is read out of it with an MSE of {found.mse:.2g};"
-        f" the nearest other record is at {found.without_release_mse:.2g}.\n"
+        f"Training again gives the release, to {record.apart:.1e} of its length"
+        f" ({record.tolerance:.1e} is allowed: products in {record.products}).\n"
+        f"Record {arguments.record} is read out of it with an MSE of {record.mse:.2g};"
+        f" the nearest other record is at {record.without_release_mse:.2g}.\n"
         f"Who reads it out {known} that this is the record (certificate)."
     )
 
 
-def _values(source: str, shadow: str | None) -> Mapping[str, Any]:
-    """The document of an audit; or attacks and baselines of a work directory.
-
-    Args:
-      shadow: where the models of a work directory are; None: in it.
-    Raises: FileNotFoundError, ValueError: there is none.
-    """
-    path = Path(source)
-    if path.is_dir():
-        return reporting.compared(path, shadow=shadow)
-    if not path.is_file():
-        raise FileNotFoundError(f"There is no audit and no work directory {source}.")
-    return report.read(path)
-
-
 def table(values: Mapping[str, Any]) -> str:
-    """Attacks of one victim side by side, as text."""
-    header = (
-        "attack",
-        "success, 95 %",
-        "exact",
-        "certified",
-        "median MSE",
-        "SSIM",
-        "LPIPS",
-        "labels",
-        "TPR 1 %",
-        "trainings",
-        "time",
-    )
-    rows: list[Sequence[str]] = [header]
+    """Lay out the attacks of one victim side by side, as text."""
+    header = "attack|success, 95 %|exact|certified|median MSE|SSIM|LPIPS|labels"
+    rows: list[Sequence[str]] = [f"{header}|TPR 1 %|trainings|time".split("|")]
     for row in values["attacks"]:
+        rate, right, planned = row["success"], row["labels_right"], row["planned"]
         if not row["tried"]:
             rows.append((row["name"], f"not tried: {row['why_not']}"))
             continue
-        rate, right = row["success"], row["labels_right"]
-        planned = row["planned"]
         if rate is None:
             spent = words.seconds(row["seconds"])
             text = f"finished none of {planned} in {spent}: nothing follows from that"
             rows.append((row["name"], text))
             continue
-        left = "" if row["finished"] >= planned else f", finished {row['finished']}"
+        cut = row["finished"] < planned
         rows.append(
             (
                 row["name"],
                 f"{rate['successes']} of {rate['trials']}"
                 f" ({100 * rate['low']:.0f} to {words.percent_up(rate['high'])})"
-                + (f"{left} of {planned}" if left else ""),
+                + (f", finished {row['finished']} of {planned}" if cut else ""),
                 str(row["exact"]["successes"]),
                 "-" if row["certified"] is None else str(row["certified"]),
                 words.number(row["mse_median"]),
@@ -396,19 +351,17 @@ def table(values: Mapping[str, Any]) -> str:
         )
     for row in values["baselines"]:
         rows.append((row["name"], "", "", "", words.number(row["mse_median"])))
-    whole = [row for row in rows if len(row) > 2]
+    # Rows of two cells are a name and a sentence, which no column is as wide as.
+    cells = [row for row in rows if len(row) > 2]
     widths = [
-        max((len(row[i]) for row in whole if i < len(row)), default=0)
-        for i in range(len(header))
+        max(len(row[i]) for row in cells if i < len(row)) for i in range(len(rows[0]))
     ]
     widths[0] = max(len(row[0]) for row in rows)
     lines = []
     for row in rows:
-        if len(row) == 2:
-            lines.append(f"{row[0]:<{widths[0]}}  {row[1]}")
-        else:
-            cells = zip(row, widths[: len(row)], strict=True)
-            lines.append(
-                "  ".join(f"{cell:<{width}}" for cell, width in cells).rstrip()
-            )
+        padded = [f"{row[0]:<{widths[0]}}", row[1]]
+        if len(row) > 2:
+            pairs = zip(row, widths, strict=False)
+            padded = [f"{cell:<{width}}" for cell, width in pairs]
+        lines.append("  ".join(padded).rstrip())
     return "\n".join(lines)

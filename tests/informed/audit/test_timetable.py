@@ -5,34 +5,34 @@ import time
 import pytest
 
 from informed.audit import (
-    budget,
     contract,
     subject,
+    timetable,
     trained,
 )
 from shadow import checks, limits
-from tests.informed.audit.trainings import slow_numpy
+from tests.informed.audit.audited_trainings import slow_numpy
 
 
 def test_what_is_not_used_is_passed_on():
     clock = limits.Clock(100.0)
     parts = ("inversion", "shadow models", "kernel", "defences")
-    whole = budget.Schedule(clock, parts)
-    without = budget.Schedule(clock, parts[1:])
+    whole = timetable.Schedule(clock, parts)
+    without = timetable.Schedule(clock, parts[1:])
     assert whole.limit("inversion") == pytest.approx(100 * 0.45 / 0.92, rel=1e-2)
     assert without.limit("shadow models") == pytest.approx(100 * 0.2 / 0.47, rel=1e-2)
     assert whole.limit("defences") == pytest.approx(100.0, rel=1e-2)
 
 
 def test_an_inversion_has_the_time_that_it_can_use():
-    share = budget.of_inversion(100.0, 1.0, 5)
+    share = timetable.of_inversion(100.0, 1.0, 5)
     assert share == pytest.approx(45.0)
-    assert budget.of_inversion(100.0, 11.0, 5) == pytest.approx(1.25 * 55)
-    assert budget.of_inversion(100.0, 70.0, 5) == pytest.approx(75.0)
-    assert budget.of_inversion(100.0, 80.0, 5) == 0.0
-    minutes = budget.advised(9 * 60.0, 5)
+    assert timetable.of_inversion(100.0, 11.0, 5) == pytest.approx(1.25 * 55)
+    assert timetable.of_inversion(100.0, 70.0, 5) == pytest.approx(75.0)
+    assert timetable.of_inversion(100.0, 80.0, 5) == 0.0
+    minutes = timetable.advised(9 * 60.0, 5)
     assert minutes == 120
-    assert budget.of_inversion(60.0 * minutes, 9 * 60.0, 5) >= 45 * 60
+    assert timetable.of_inversion(60.0 * minutes, 9 * 60.0, 5) >= 45 * 60
 
 
 def test_a_preflight_that_took_the_time_is_said():
@@ -72,7 +72,7 @@ def plan(**changed):
         "num_classes": 10,
         "differentiable": True,
     }
-    return budget.plan(**{**given, **changed})
+    return timetable.plan(**{**given, **changed})
 
 
 def test_the_budget_is_kept():

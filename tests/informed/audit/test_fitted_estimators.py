@@ -10,7 +10,7 @@ import informed
 from informed.attacks import registry
 from informed.report import words
 from shadow import released, tables
-from tests.informed.audit.trainings import check
+from tests.informed.audit.audited_trainings import check
 
 
 def flat(images):
@@ -78,7 +78,7 @@ def test_the_means_of_a_scaler_are_read_in_an_audit():
     row = next(row for row in attacks if row["name"] == "closed form")
     assert row["exact"]["successes"] == row["success"]["successes"] == 3
     assert (row["certified"], row["certified_wrong"]) == (3, 0)
-    assert words.answer(document.values)[0].startswith(
+    assert words.first_lines(document.values)[0].startswith(
         "Someone who sees the fitted model"
     )
     # A record is certified by whichever attack certifies it.

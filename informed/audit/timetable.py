@@ -1,4 +1,4 @@
-"""How the time of an audit is divided: shares, passed on where they aren't used."""
+"""Divide the time of an audit: shares, passed on where they aren't used."""
 
 import dataclasses
 import math
@@ -16,14 +16,14 @@ _AFTER = {"membership": 0.05, "noise": 0.3, "defences": 0.12}
 
 
 def shares() -> dict[str, float]:
-    """Each part of an audit, in order, and its share of the time."""
-    found: dict[str, float] = {}
+    """Return each part of an audit, in order, and its share of the time."""
+    parts: dict[str, float] = {}
     for row in registry.rows().values():
         if row.audited:
             if row.shadows:
-                found.setdefault("shadow models", _SHADOWS)
-            found[row.title] = row.share
-    return found | _AFTER
+                parts.setdefault("shadow models", _SHADOWS)
+            parts[row.title] = row.share
+    return parts | _AFTER
 
 
 # Share of the time that released models may take, at most: every attack needs them,
@@ -47,7 +47,7 @@ _LABEL_COLUMNS = 61
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What an audit will do.
+    """What an audit will do in its time.
 
     Attributes:
       targets: records that are attacked.
@@ -75,7 +75,7 @@ def plan(
     differentiable: bool,
     passed: float = 0.0,
 ) -> Budget:
-    """Divide the time.
+    """Plan how many records, models and seconds an audit can afford.
 
     Args:
       minutes: time that the whole audit may take.
@@ -111,7 +111,7 @@ def plan(
 
 
 def of_inversion(seconds: float, a_record: float, records: int) -> float:
-    """Seconds that an inversion gets: its share, or more where that finishes records.
+    """Return the seconds of an inversion: its share, or more if that finishes records.
 
     Args:
       seconds: time that is left for the whole audit.
@@ -126,7 +126,7 @@ def of_inversion(seconds: float, a_record: float, records: int) -> float:
 
 
 def advised(a_record: float, records: int) -> int:
-    """Minutes of an audit in which an inversion finishes all its records, about."""
+    """Return the minutes in which an inversion finishes all its records, about."""
     minutes = a_record * records / _INVERSION / 60
     return next((m for m in _ROUND if m >= minutes), 1440 * math.ceil(minutes / 1440))
 
@@ -147,24 +147,19 @@ class Schedule:
         self.clock, self.parts = clock, tuple(parts)
 
     def limit(self, part: str) -> float:
-        """Seconds of a part, whose turn it is; those before it are over."""
-        to_come = self.parts[self.parts.index(part) :]
-        return self.clock.left * _share(part, to_come)
+        """Return the seconds of a part, whose turn it is; those before it are over."""
+        share, to_come = shares(), self.parts[self.parts.index(part) :]
+        return self.clock.left * share[part] / sum(share[name] for name in to_come)
 
     def again(self, part: str) -> float:
-        """Seconds of a part that goes on where time cut it off, before the defences."""
-        after = [each for each in self.parts if each == "defences"]
-        return self.clock.left * _share(part, [part, *after])
-
-
-def _share(part: str, to_come: Sequence[str]) -> float:
-    """Of a part in what is left for those to come, itself among them."""
-    share = shares()
-    return share[part] / sum(share[each] for each in to_come)
+        """Return the seconds of a part that goes on, before the defences."""
+        share = shares()
+        after = share["defences"] if "defences" in self.parts else 0.0
+        return self.clock.left * share[part] / (share[part] + after)
 
 
 def with_advice(row: dict[str, Any]) -> dict[str, Any]:
-    """A judged attack, with the minutes in which it would have finished its records."""
+    """Add the minutes in which a judged attack would have finished its records."""
     needs = row["needs_seconds"]
     minutes = None if needs is None else advised(needs, row["planned"])
     return row | {"needs_minutes": minutes}

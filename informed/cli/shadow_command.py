@@ -40,7 +40,7 @@ _OF = dict.fromkeys(("devices", "card", "price"), ("plan",)) | {
 
 
 def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     add_places(command, required=False)
     command.add_argument(
         "action",
@@ -63,56 +63,47 @@ def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
         f" {shadow_sets.SAMPLE})",
     )
     registering.add_arguments(command)
-    command.add_argument(
-        "--devices", type=int, help="plan: the time on so many devices like this one"
-    )
-    command.add_argument(
-        "--card",
-        help=f"plan: the time on an accelerator that isn't here: {', '.join(CARDS)}",
-    )
-    command.add_argument(
-        "--price", type=float, help="plan: of such a device, an hour, in any currency"
-    )
-    command.add_argument(
+    add = command.add_argument
+    add("--devices", type=int, help="plan: the time on so many devices like this one")
+    cards = ", ".join(CARDS)
+    add("--card", help=f"plan: the time on an accelerator that isn't here: {cards}")
+    add("--price", type=float, help="plan: of such a device, an hour, in any currency")
+    add(
         "--launcher",
         help="who starts workers: local, ray, or what --config registers (default:"
         " local)",
     )
-    command.add_argument(
+    add(
         "--worker",
         metavar="I/N",
         help="be one of N workers, I = 0 ... N - 1, that know nothing of each other",
     )
-    command.add_argument("--address", help="of a Ray cluster; auto: this machine's")
-    command.add_argument("--cpus", type=int, help="cores per Ray task (default: 1)")
-    command.add_argument(
-        "--gpus", type=float, help="per Ray task (default: 1 where there are some)"
-    )
-    command.add_argument(
-        "--memory", type=int, help="bytes set aside per Ray task (default: 2 GiB)"
-    )
-    command.add_argument(
-        "--form",
-        help="of a CNN that is trained: measured, or one of docs/gpus.md (default:"
-        " what suits the device)",
-    )
-    command.add_argument(
-        "--deterministic",
-        action="store_true",
-        help="the same bits from every process on the same kind of GPU; slower. verify:"
-        " of a store that was made so",
-    )
-    command.add_argument(
-        "--compilation-cache",
-        metavar="DIR",
-        help="keep compiled programs there, for the next workers; yours alone",
-    )
-    command.add_argument(
+    add("--address", help="of a Ray cluster; auto: this machine's")
+    add("--cpus", type=int, help="cores per Ray task (default: 1)")
+    add("--gpus", type=float, help="per Ray task (default: 1 where there are some)")
+    add("--memory", type=int, help="bytes set aside per Ray task (default: 2 GiB)")
+    add(
         "--forward",
         type=lambda names: tuple(names.split(",")),
         metavar="NAMES",
         help="environment variables for Ray's workers (default:"
         f" {','.join(FORWARDED)})",
+    )
+    add(
+        "--form",
+        help="of a CNN that is trained: measured, or one of docs/gpus.md (default:"
+        " what suits the device)",
+    )
+    add(
+        "--deterministic",
+        action="store_true",
+        help="the same bits from every process on the same kind of GPU; slower. verify:"
+        " of a store that was made so",
+    )
+    add(
+        "--compilation-cache",
+        metavar="DIR",
+        help="keep compiled programs there, for the next workers; yours alone",
     )
 
 
@@ -120,7 +111,13 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     """Make, plan, or look after a shadow data set, and say what came of it."""
     if arguments.deterministic:  # before JAX is first used
         devices.make_deterministic()
-    _refuse_others(arguments)
+    for name, actions in _OF.items():
+        value = getattr(arguments, name)
+        given = value is not None and value is not False
+        if given and arguments.action not in actions:
+            commands = [f"`informed shadow {action}`" for action in actions]
+            of = " and ".join(commands).replace(" make", "")
+            raise ValueError(f"--{name.replace('_', '-')} is of {of}.")
     address = arguments.shadow or arguments.workdir
     if arguments.action in ("make", "plan"):
         plan = arguments.action == "plan"
@@ -146,18 +143,14 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     _look_after(arguments, stores)
 
 
-def _refuse_others(arguments: argparse.Namespace) -> None:
-    """Raise ValueError where an option is given that the action doesn't use."""
-    for name, actions in _OF.items():
-        value = getattr(arguments, name)
-        if value is None or value is False or arguments.action in actions:
-            continue
-        those = [f"`informed shadow {each}`".replace(" make", "") for each in actions]
-        raise ValueError(f"--{name.replace('_', '-')} is of {' and '.join(those)}.")
-
-
 def _make(arguments: argparse.Namespace, rest: Sequence[str], paths: Paths) -> None:
-    _prepare(arguments)
+    """Train the models of a shadow data set."""
+    if arguments.compilation_cache:  # all before JAX is first used
+        compiled.keep_in(arguments.compilation_cache)
+    if arguments.launcher == "ray":
+        devices.cpu_only()  # the driver trains nothing
+    else:
+        reserved.prepare()
     experiment = load_experiment(rest)  # its file may register a launcher
     pipeline.shadow(
         experiment,
@@ -170,22 +163,12 @@ def _make(arguments: argparse.Namespace, rest: Sequence[str], paths: Paths) -> N
     print(json.dumps(done) if arguments.json else f"shadow: done, in {paths.shadow}")
 
 
-def _prepare(arguments: argparse.Namespace) -> None:
-    """What has to be said before JAX is first used."""
-    if arguments.compilation_cache:
-        compiled.keep_in(arguments.compilation_cache)
-    if arguments.launcher == "ray":
-        devices.cpu_only()  # the driver trains nothing
-    else:
-        reserved.prepare()
-
-
 def _launch(arguments: argparse.Namespace) -> Launch:
-    """Who starts the workers."""
+    """Find who starts the workers."""
     with checks.called({"launcher": "--launcher"}):
         row = table.find(arguments.launcher or "local")
-    own = {name: getattr(arguments, name) for name in _OPTIONS}
-    given = {name: value for name, value in own.items() if value is not None}
+    options = {name: getattr(arguments, name) for name in _OPTIONS}
+    given = {name: value for name, value in options.items() if value is not None}
     for name in given.keys() - set(row.options):
         raise ValueError(f"--{name} is of --launcher=ray.")
     if arguments.worker is None:
@@ -196,6 +179,7 @@ def _launch(arguments: argparse.Namespace) -> Launch:
 
 
 def _plan(arguments: argparse.Namespace, rest: Sequence[str], paths: Paths) -> None:
+    """Print what a shadow data set will cost, here and on a card."""
     count, card, price = arguments.devices, arguments.card, arguments.price
     if count is not None:
         checks.at_least("devices", count, 1)
@@ -207,10 +191,10 @@ def _plan(arguments: argparse.Namespace, rest: Sequence[str], paths: Paths) -> N
     of_card: dict[str, Any] = {}
     if chosen is not None:
         # First: this machine may be too small for what the card can do.
-        there = pipeline.plan(experiment, paths, chosen)
-        of_card = {"card": _numbers(there, count, price)}
+        elsewhere = pipeline.plan(experiment, paths, chosen)
+        of_card = {"card": _numbers(elsewhere, count, price)}
         if not arguments.json:
-            print(_table(there, count, price) + "\n")
+            print(_table(elsewhere, count, price) + "\n")
         count, price = None, None
     try:
         here = pipeline.plan(experiment, paths)
@@ -224,81 +208,76 @@ def _plan(arguments: argparse.Namespace, rest: Sequence[str], paths: Paths) -> N
         print(_table(here, count, price))
 
 
-def _numbers(found: Plan, count: int | None, price: float | None) -> dict[str, Any]:
-    """A plan, for programs."""
-    about = dataclasses.asdict(found) | {"seconds": found.seconds()}
+def _numbers(plan: Plan, count: int | None, price: float | None) -> dict[str, Any]:
+    """Return the numbers of a plan, for programs."""
+    about = dataclasses.asdict(plan) | {"seconds": plan.seconds()}
     if count:
-        about["seconds_on_devices"] = found.seconds(count)
+        about["seconds_on_devices"] = plan.seconds(count)
     if price:
-        about["dollars"] = found.dollars(price, count)
+        about["dollars"] = plan.dollars(price, count)
     return about
 
 
-def _table(found: Plan, count: int | None, price: float | None) -> str:
-    """A plan, for people."""
-    at_once = f"{found.models_at_once} models at once on a device"
-    if found.measured:
+def _table(plan: Plan, count: int | None, price: float | None) -> str:
+    """Lay a plan out for people."""
+    at_once = f"{plan.models_at_once} models at once on a device"
+    if plan.measured:
         rows = {
-            "models": f"{found.models:,} of {found.params:,} parameters",
-            "stores": f"{found.store_bytes / 2**30:.2f} GiB",
-            "memory": f"{found.memory_bytes / 2**30:.2f} GiB in a process, about",
-            "speed": f"{found.models_per_s:.2f} models/s, measured on one batch;"
+            "models": f"{plan.models:,} of {plan.params:,} parameters",
+            "stores": f"{plan.store_bytes / 2**30:.2f} GiB",
+            "memory": f"{plan.memory_bytes / 2**30:.2f} GiB in a process, about",
+            "speed": f"{plan.models_per_s:.2f} models/s, measured on one batch;"
             f" {at_once}",
-            "time": f"{_duration(found.seconds())} on this machine"
-            f" ({found.devices} devices of kind {found.device})",
+            "time": f"{_duration(plan.seconds())} on this machine"
+            f" ({plan.devices} devices of kind {plan.device})",
         }
-        if found.flops is not None:
-            rows["work"] = f"{found.flops / 1e9:.2f} GFLOP per model"
+        if plan.flops is not None:
+            rows["work"] = f"{plan.flops / 1e9:.2f} GFLOP per model"
     else:
         rows = {
-            "card": f"{found.device}, which isn't here: from XLA's count of operations"
+            "card": f"{plan.device}, which isn't here: from XLA's count of operations"
             " and bytes, good to a factor of two or three",
-            "memory": f"{found.memory_bytes / 2**30:.2f} GiB on the card",
-            "speed": f"{found.models_per_s:.0f} models/s; {at_once}",
-            "time": f"{_duration(found.seconds())} on one",
+            "memory": f"{plan.memory_bytes / 2**30:.2f} GiB on the card",
+            "speed": f"{plan.models_per_s:.0f} models/s; {at_once}",
+            "time": f"{_duration(plan.seconds())} on one",
         }
     if count:
         rows[f"on {count}"] = (
-            f"{_duration(found.seconds(count))} on {count} such devices"
+            f"{_duration(plan.seconds(count))} on {count} such devices"
         )
     if price:
-        rows["price"] = f"{found.dollars(price, count):.2f}"
+        rows["price"] = f"{plan.dollars(price, count):.2f}"
     return "\n".join(f"{name:<10}{text}" for name, text in rows.items())
 
 
 def _duration(seconds: float) -> str:
-    """Hours and minutes, or seconds."""
+    """Say a time in hours and minutes, or in seconds."""
     if seconds < 120:
         return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return (
-        f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
-    )
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
 def _look_after(arguments: argparse.Namespace, stores: Sequence[str]) -> None:
-    """info, verify, merge."""
+    """Print what is in a store, check it, or join others to it."""
     progress = not (arguments.quiet or arguments.json)
     if arguments.action == "merge":
-        found = shadow_sets.merge(stores[0], stores[1:], progress=progress)
-        text = shadow_sets.merged(found)
+        facts = shadow_sets.merge(stores[0], stores[1:], progress=progress)
+        text = shadow_sets.merged(facts)
     elif len(stores) > 1:
         raise ValueError(f"Expected one STORE, got {', '.join(map(repr, stores))}.")
     elif arguments.action == "info":
-        found = shadow_sets.info(stores[0])
-        text = shadow_sets.described(found)
+        facts = shadow_sets.info(stores[0])
+        text = shadow_sets.described(facts)
     else:
         sample = arguments.sample
         sample = shadow_sets.SAMPLE if sample is None else sample
         checks.at_least("--sample", sample, 0)
         registering.run(arguments.registers)
-        found = shadow_sets.verify(
-            stores[0],
-            sample=sample,
-            data_dir=arguments.data_dir,
-            progress=progress,
+        facts = shadow_sets.verify(
+            stores[0], sample=sample, data_dir=arguments.data_dir, progress=progress
         )
-        text = shadow_sets.verified(found)
-    print(json.dumps(found) if arguments.json else text)
+        text = shadow_sets.verified(facts)
+    print(json.dumps(facts) if arguments.json else text)
     if arguments.action == "verify":
-        shadow_sets.require_sound(found)
+        shadow_sets.require_sound(facts)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from informed.cli import configuration, shipped
-from tests.informed.commands import refused
+from informed.cli import configuration
+from tests.informed.command_line import refused
 
 ROOT = Path(__file__).parents[3]
 
@@ -28,8 +28,8 @@ def test_a_name_takes_a_size_and_fields():
 
 
 def test_every_configuration_has_a_name():
-    assert len(shipped.names()) == len(list((ROOT / "configs").glob("*.py")))
-    assert {"digits", "mnist"} <= set(shipped.names())
+    assert len(configuration.names()) == len(list((ROOT / "configs").glob("*.py")))
+    assert {"digits", "mnist"} <= set(configuration.names())
 
 
 def test_an_installation_reads_its_own_copy(tmp_path, monkeypatch):
@@ -39,16 +39,18 @@ def test_an_installation_reads_its_own_copy(tmp_path, monkeypatch):
     site = tmp_path / "site-packages"
     for source, target in copied.items():
         shutil.copytree(ROOT / source, site / target)
-    monkeypatch.setattr(shipped, "_PACKAGE", site / "informed")
+    monkeypatch.setattr(configuration, "_PACKAGE", site / "informed")
     monkeypatch.chdir(tmp_path)
-    assert shipped.resolve("digits") == site / "informed" / "configs" / "digits.py"
+    assert (
+        configuration.resolve("digits") == site / "informed" / "configs" / "digits.py"
+    )
     assert configuration.load_experiment(["--config=digits"]).shadow.count == 1397
 
 
 def test_a_file_comes_before_a_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "digits").write_text("mine")
-    assert shipped.resolve("digits") == Path("digits")
+    assert configuration.resolve("digits") == Path("digits")
 
 
 @pytest.mark.parametrize("name", ["digist", "configs/digist.py", "../configs/digits"])

@@ -14,11 +14,11 @@ import pytest
 from sklearn import linear_model
 
 import informed
-from informed.audit import Report, noise, schema, subject
+from informed.audit import Report, noise_game, schema, subject
 from informed.cli import main
-from informed.report import page, words
+from informed.report import html_page, words
 from shadow import checks, files
-from tests.informed.audit.trainings import linear
+from tests.informed.audit.audited_trainings import linear
 
 SOURCE = """
 import jax
@@ -67,7 +67,7 @@ def test_a_linear_model_gives_its_record_away(audit):
     assert rows["kernel"]["success"]["rate"] > 0.5
     assert not rows["closed form"]["tried"]
     assert rows["closed form"]["why_not"]
-    first = words.answer(audit.values)[0]
+    first = words.first_lines(audit.values)[0]
     assert "read records out exactly" in first
 
 
@@ -105,7 +105,7 @@ def test_csv_is_tidy(audit):
 
 def test_the_page_stands_alone(audit):
     html = audit.html()
-    assert len(html.encode()) < page.MOST_BYTES
+    assert len(html.encode()) < html_page.MOST_BYTES
     assert "<script" not in html
     assert not re.search(r"(src|href)=\"(?!data:|#)", html)
     assert "@import" not in html
@@ -155,21 +155,23 @@ def test_nothing_found_is_called_no_protection(audit):
                 "high": 0.4,
             }
             row |= {"success": none, "exact": none, "certified": None}
-    first, _ = words.answer(values)
+    first, _ = words.first_lines(values)
     assert "no protection" in first
     assert "40 %" in first
-    assert not re.search(r"\b(safe|secure|protected)\b", " ".join(words.answer(values)))
+    assert not re.search(
+        r"\b(safe|secure|protected)\b", " ".join(words.first_lines(values))
+    )
 
 
 def test_chaos_gets_the_credit_for_what_withstood(audit):
     values = copy.deepcopy(dict(audit.values))
-    assert "chaotic" not in words.answer(values)[0]
+    assert "chaotic" not in words.first_lines(values)[0]
     chaos = {"growth": 90.0, "exponent": 8.94, "saturated": True, "chaotic": True}
     values["preflight"]["instability"] = chaos
-    assert "chaotic" not in words.answer(values)[0]  # inverted all the same
+    assert "chaotic" not in words.first_lines(values)[0]  # inverted all the same
     (inversion,) = [row for row in values["attacks"] if row["name"] == "inversion"]
     inversion["exact"] = {**inversion["exact"], "successes": 0}
-    first = words.answer(values)[0]
+    first = words.first_lines(values)[0]
     assert "exponent at least 8.9" in first
     assert "by instability, not by design" in first
     assert audit.values["preflight"]["instability"]["chaotic"] is False
@@ -187,11 +189,11 @@ def test_what_ruins_the_model_is_no_defence(audit):
         {"name": "ruin", "attacks": [stopped], "accuracy": 0.1, **row},
         {"name": "half", "attacks": [kernel], "accuracy": 0.85, **row},
     ]
-    second = words.answer(values)[1]
+    second = words.first_lines(values)[1]
     assert "ruin" not in second
     assert "half" in second
     values["defences"][1]["accuracy"] = 0.88
-    last = words.answer(values)[1]
+    last = words.first_lines(values)[1]
     assert "ruin left kernel nothing" in last
     # The inversion succeeded too, and no row of these holds anything against it.
     assert "nothing was tried against" in last
@@ -210,16 +212,16 @@ def test_a_defence_is_held_against_what_succeeds_without_it(audit):
         {"name": "as it is", "attacks": [inversion, kernel], **row},
         {"name": "bits", "attacks": [kernel], **row},
     ]
-    second = words.answer(values)[1]
+    second = words.first_lines(values)[1]
     assert "nothing (0 of" not in second
     assert "tried to the end against what succeeded (inversion)" in second
     unfinished = {**inversion, "success": none, "finished": 0}
     values["defences"][1]["attacks"] = [kernel, unfinished]
-    assert words.answer(values)[1] == second
+    assert words.first_lines(values)[1] == second
     values["defences"][1]["attacks"] = [kernel, {**unfinished, "finished": 6}]
-    assert "bits left inversion and kernel nothing" in words.answer(values)[1]
+    assert "bits left inversion and kernel nothing" in words.first_lines(values)[1]
     values["defences"][1]["accuracy"] = None
-    assert "nothing (0 of" not in words.answer(values)[1]
+    assert "nothing (0 of" not in words.first_lines(values)[1]
 
 
 def of_noise(sigma, successes, bound, violation):
@@ -240,22 +242,22 @@ def test_the_noise_that_is_declared_is_named_and_a_broken_bound_too(audit):
     bounds |= {"privacy": {"noise_multiplier": 4.0}, "why_not": "", "kappa": 0.25}
     more = of_noise(10.0, 24, 0.5, 1.0)
     values["bounds"] = {**bounds, "rows": [of_noise(4.0, 60, 0.9, 0.7), more]}
-    second = words.answer(values)[1]
+    second = words.first_lines(values)[1]
     assert "With noise multiplier 4 " in second
     assert "90 %" in second
     values["bounds"] = {**bounds, "rows": [of_noise(4.0, 60, 1.0, 1.0), more]}
-    assert "multiplier 4, bounds nothing" in words.answer(values)[1]
+    assert "multiplier 4, bounds nothing" in words.first_lines(values)[1]
     values["bounds"] = {**bounds, "rows": [of_noise(4.0, 80, 0.6, 1e-9), more]}
-    assert "no bound holds" in words.answer(values)[1]
+    assert "no bound holds" in words.first_lines(values)[1]
     assert "no bound below holds" in Report(values=values).html()
 
 
 def test_noise_that_nobody_names_is_refused():
     kept = {"steps": 5, "noise_multiplier": 2.0}
-    assert noise.declared(kept, given=False, default=None) == 2.0
-    assert noise.declared({"steps": 5}, given=True, default=3.0) == 3.0
+    assert noise_game.declared(kept, given=False, default=None) == 2.0
+    assert noise_game.declared({"steps": 5}, given=True, default=3.0) == 3.0
     with pytest.raises(checks.FieldError, match="lacks noise_multiplier"):
-        noise.declared({"steps": 5}, given=False, default=None)
+        noise_game.declared({"steps": 5}, given=False, default=None)
 
 
 def test_words_of_columns_are_redacted(audit):
@@ -333,14 +335,6 @@ def test_help_is_one_screen_and_shows_an_example(capsys):
         with pytest.raises(SystemExit):
             main([name, "--help"])
         assert f"informed {name} " in capsys.readouterr().out.split("Example:")[1]
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
-def test_completion_knows_commands_and_options(shell, capsys):
-    main(["completion", shell])
-    script = capsys.readouterr().out
-    assert "audit) words=" in script
-    assert "--minutes" in script
 
 
 def test_a_part_that_there_is_not_is_refused(code):

@@ -1,4 +1,4 @@
-"""Pictures and tables of a finished attack."""
+"""Draw the PNG pictures of a run, and its table of results."""
 
 import io
 import math
@@ -33,7 +33,7 @@ def reconstruction_grid(
     columns = len(targets)
     rows: list[tuple[str, np.ndarray, np.ndarray | None]] = [
         ("target", targets, None),
-        *((name.replace("_", "\n"), *found) for name, found in attacks.items()),
+        *((name.replace("_", "\n"), *pair) for name, pair in attacks.items()),
         ("nearest\nneighbour", neighbours, neighbour_errors),
     ]
     figure = matplotlib.figure.Figure(
@@ -104,10 +104,10 @@ def distance_histogram(
 
 
 def table(results: Mapping[str, Any]) -> str:
-    """The results as text, for people."""
+    """Lay results out as text, for people."""
     lines = [f"{'average MSE per pixel':<28}{results['num_targets']} test targets"]
-    for name, found in results["attacks"].items():
-        lines += _of_attack(name, found, results["num_targets"])
+    for name, row in results["attacks"].items():
+        lines += _of_attack(name, row, results["num_targets"])
     lines += [
         f"  {'nearest-neighbour oracle':<26}{results['nn_oracle_mse']:>8.5f}",
         f"  {'mean image':<26}{results['mean_image_mse']:>8.5f}",
@@ -129,38 +129,46 @@ def table(results: Mapping[str, Any]) -> str:
             f"label: bound                {label_bound} % of any"
             " attack that isn't told the label or the noise (99 % confidence)",
         ]
+    for part, what in (
+        ("fixed", "targets with copies in D_-"),
+        ("shadow", "  among shadow targets"),
+    ):
+        copies = results["copies"][part]
+        if copies["exact"] or copies["near"]:
+            lines.append(f"{what:<28}{copies['exact']} exact, {copies['near']} near")
+    accuracy = results["released_accuracy"]
+    said = "cannot be told" if accuracy is None else f"{100 * accuracy:.1f} %"
     lines += [
-        *_copied(results),
         f"shadow models               {results['shadow_models']}",
-        f"released models' accuracy   {_percent(results['released_accuracy'])}",
+        f"released models' accuracy   {said}",
         f"wall time                   {results['wall_s']:.0f} s",
     ]
     return "\n".join(lines)
 
 
-def _of_attack(name: str, found: Mapping[str, Any], targets: int) -> list[str]:
-    """One attack: its error, and below it what else is known of it.
+def _of_attack(name: str, row: Mapping[str, Any], targets: int) -> list[str]:
+    """Lay one attack out: its error, and below it what else is known of it.
 
     Exact attacks are summed up by their median, since one miss decides their mean.
     """
-    count, exact = found["targets"], found["certified"] is not None
-    value = found["mse_median" if exact else "mse"]
+    count, exact = row["targets"], row["certified"] is not None
+    value = row["mse_median" if exact else "mse"]
     what = f"{name}, median of {count}" if exact else name
     if not exact and count < targets:
         what = f"{name}, {count} targets"
     form = _small(value) if value < 1e-4 else ".5f"
     lines = [f"  {what:<26}{value:>8{form}}"]
     if exact:
-        lines.append(f"    certified as exact        {found['certified']} of {count}")
-    if found["labels_right"] is not None:
-        share = 100 * found["labels_right"] / count
+        lines.append(f"    certified as exact        {row['certified']} of {count}")
+    if row["labels_right"] is not None:
+        share = 100 * row["labels_right"] / count
         lines.append(f"    labels recovered          {share:.1f} %")
-    if "known_rows" in found:
-        what = f"{found['known_rows']} rows known, others"
-        lines.append(f"    {what:<24}{found['mse_of_unknown']:>8.5f}")
-    if found["lpips"] is not None:
-        lines.append(f"    {'LPIPS':<26}{found['lpips']:.4f}")
-    closer = found["closer_than_oracle"]
+    if "known_rows" in row:
+        what = f"{row['known_rows']} rows known, others"
+        lines.append(f"    {what:<24}{row['mse_of_unknown']:>8.5f}")
+    if row["lpips"] is not None:
+        lines.append(f"    {'LPIPS':<26}{row['lpips']:.4f}")
+    closer = row["closer_than_oracle"]
     lines.append(
         f"    closer than the oracle    {100 * closer['rate']:.1f} % of targets (95 %:"
         f" {100 * closer['low']:.1f} to {math.ceil(1000 * closer['high'] - 1e-8) / 10})"
@@ -168,30 +176,13 @@ def _of_attack(name: str, found: Mapping[str, Any], targets: int) -> list[str]:
     return lines
 
 
-def _copied(results: Mapping[str, Any]) -> list[str]:
-    """Targets that are known without any attack, if there are some."""
-    found = results["copies"]
-    return [
-        f"{what:<28}{found[part]['exact']} exact, {found[part]['near']} near"
-        for part, what in (
-            ("fixed", "targets with copies in D_-"),
-            ("shadow", "  among shadow targets"),
-        )
-        if found[part]["exact"] or found[part]["near"]
-    ]
-
-
-def _percent(share: float | None) -> str:
-    return "cannot be told" if share is None else f"{100 * share:.1f} %"
-
-
 def _small(error: float) -> str:
-    """How a tiny error is written; 0 is exact to the last bit."""
+    """Return the format of a tiny error; 0 is exact to the last bit."""
     return ".0e" if error else ".0f"
 
 
 def png(figure: matplotlib.figure.Figure) -> bytes:
-    """A figure as a PNG file."""
+    """Write a figure as a PNG file."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")
     return buffer.getvalue()

@@ -1,0 +1,178 @@
+"""Several reconstructions of the same targets, side by side in one table."""
+
+import dataclasses
+
+import numpy as np
+from jaxtyping import Float
+from scipy import stats
+
+from informed.metrics import galleries
+from informed.metrics.pixels import Rate, mse, nearest_neighbours, success_rate
+from shadow import checks
+from shadow.data import Examples
+from shadow.threat import Reconstruction
+
+_RESAMPLES = 2000
+_HEADER = ("", "MSE, 95 %", "failed", "labels right", "certified", "nearer than NN")
+Interval = tuple[float, float]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ComparedGuess:
+    """One reconstruction, held against the targets.
+
+    Attributes:
+      failed: how many guesses hold NaN or infinity. They count as failures in `nearer`
+        and never as certified; `mse` has no number for them.
+      mse: mean squared error per pixel, averaged over the guesses that didn't fail;
+        None: all failed.
+      mse_interval: its 95 % interval by the percentile bootstrap; None: fewer than two
+        guesses to resample.
+      labels: share of labels that are right, with Wilson's interval; None: the guess
+        names none.
+      certified: how many guesses the attack itself takes for exact; None: it certifies
+        nothing.
+      nearer: share of targets at which the guess is nearer than the nearest neighbour,
+        with the interval of Clopper and Pearson.
+    """
+
+    failed: int
+    mse: float | None
+    mse_interval: Interval | None
+    labels: Rate | None
+    certified: int | None
+    nearer: Rate
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Reconstructions side by side; `print` it for the table.
+
+    Attributes:
+      targets: how many there are.
+      guesses: one row each, in the order in which they were given.
+      oracle_mse: mean squared error of the nearest neighbour, chosen with knowledge of
+        the target.
+      gallery: what the nearest neighbour is drawn from, in words.
+    """
+
+    targets: int
+    guesses: tuple[ComparedGuess, ...]
+    oracle_mse: float
+    gallery: str
+
+    def __str__(self) -> str:
+        rows: list[tuple[str, ...]] = [_HEADER]
+        for number, guess in enumerate(self.guesses, 1):
+            error = "-" if guess.mse is None else f"{guess.mse:.3g}"
+            if guess.mse_interval is not None:
+                low, high = guess.mse_interval
+                error += f" ({low:.3g} to {high:.3g})"
+            certified = "-" if guess.certified is None else str(guess.certified)
+            labels = "-" if guess.labels is None else _share(guess.labels)
+            row = (f"guess {number}", error, str(guess.failed), labels, certified)
+            rows.append((*row, _share(guess.nearer)))
+        rows.append(("nearest neighbour", f"{self.oracle_mse:.3g}"))
+        widths = [max(len(row[i]) for row in rows[:-1]) for i in range(len(_HEADER))]
+        widths[0] = len(rows[-1][0])
+        lines = [
+            "  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=False))
+            for row in rows
+        ]
+        lines.append(f"{self.targets} targets; nearest neighbours from {self.gallery}")
+        return "\n".join(line.rstrip() for line in lines)
+
+
+def compare(
+    targets: Examples, *guesses: Reconstruction, gallery: Examples | None = None
+) -> Comparison:
+    """Compare reconstructions of the same targets with the truth and an oracle.
+
+        print(informed.compare(targets, kernel, inversion, gallery=public))
+
+    Args:
+      targets: the true records.
+      guesses: what attacks made of them, one guess a target, in the same order.
+      gallery: what the nearest-neighbour oracle draws from; None: the other targets.
+    Raises: ValueError: no guesses, guesses of another number or shape, or no neighbour.
+    """
+    if not guesses:
+        raise checks.FieldError("guesses", "Expected at least one of {}, got none.")
+    for number, guess in enumerate(guesses, 1):
+        for name in ("images", "labels", "certified"):
+            values = getattr(guess, name)
+            if values is not None and len(values) != len(targets):
+                raise checks.FieldError(
+                    f"guess {number}.{name}",
+                    f"Expected one of {{}} a target, {len(targets)}, got"
+                    f" {len(values)}. Attack the same targets.",
+                )
+    oracle = _oracle(targets, gallery)
+    source = "the other targets"
+    if gallery is not None:
+        source = f"a gallery of {len(gallery)} records"
+    return Comparison(
+        targets=len(targets),
+        guesses=tuple(_compared(targets, guess, oracle) for guess in guesses),
+        oracle_mse=float(oracle.mean()),
+        gallery=source,
+    )
+
+
+def _compared(
+    targets: Examples, guess: Reconstruction, oracle: np.ndarray
+) -> ComparedGuess:
+    """Hold one reconstruction against the targets and their nearest neighbours."""
+    errors = mse(targets.images, guess.images)
+    finite = np.isfinite(errors)
+    kept, interval = errors[finite], None
+    if len(kept) > 1:
+        rng = np.random.default_rng(0)
+        means = [rng.choice(kept, len(kept)).mean() for _ in range(_RESAMPLES)]
+        low, high = np.quantile(means, (0.025, 0.975))
+        interval = (float(low), float(high))
+    certified = guess.certified
+    return ComparedGuess(
+        failed=int(np.sum(~finite)),
+        mse=float(kept.mean()) if len(kept) else None,
+        mse_interval=interval,
+        labels=None if guess.labels is None else _wilson(guess.labels, targets.labels),
+        certified=None if certified is None else int(np.sum(certified & finite)),
+        nearer=success_rate(errors < oracle),  # False where the error is NaN
+    )
+
+
+def _oracle(targets: Examples, gallery: Examples | None) -> Float[np.ndarray, " n"]:
+    """Return the MSE of each target's nearest neighbour.
+
+    Raises: FieldError: there is no neighbour, or it has another shape.
+    """
+    if gallery is not None:
+        if not len(gallery) or gallery.image_shape != targets.image_shape:
+            raise checks.FieldError(
+                "gallery",
+                f"Expected {{}} with records of shape {targets.image_shape}, got"
+                f" {len(gallery)} of shape {gallery.image_shape}.",
+            )
+        return nearest_neighbours(targets.images, gallery.images).mse
+    if len(targets) < 2:
+        raise checks.FieldError(
+            "gallery", "Expected {} where there are no other targets, got None."
+        )
+    distances = galleries.distances(targets.images, targets.images)
+    np.fill_diagonal(distances, np.inf)
+    return mse(targets.images, targets.images[distances.argmin(axis=1)])
+
+
+def _wilson(labels: np.ndarray, truth: np.ndarray) -> Rate:
+    """Return the share of right labels with Wilson's 95 % interval."""
+    right = int(np.sum(labels == truth))
+    interval = stats.binomtest(right, len(truth)).proportion_ci(method="wilson")
+    low, high = float(interval.low), float(interval.high)
+    rate = right / len(truth)
+    return Rate(successes=right, trials=len(truth), rate=rate, low=low, high=high)
+
+
+def _share(rate: Rate) -> str:
+    low, high = 100 * rate.low, 100 * rate.high
+    return f"{rate.successes} of {rate.trials} ({low:.0f} to {high:.0f} %)"

@@ -1,0 +1,144 @@
+"""Write one HTML file: no script, no network, light and dark, to print.
+
+The template is in the package. What it shows of records comes from
+`Report.pictures`, and nothing of that is there in a redacted page.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any
+
+import jinja2
+import markupsafe
+import numpy as np
+
+from informed.report import figures, words
+from shadow.tables import Table
+
+MOST_BYTES = 3 << 20
+_TEMPLATE = "page.html.j2"
+# Columns of a table that are shown for one record: those farthest from their mean.
+_COLUMNS = 12
+Pictures = Mapping[str, Any]
+
+
+def render(document: Any, *, redact: bool = False) -> str:
+    """Fill in the page; everything in it is escaped.
+
+    Args:
+      document: the `informed.audit.Report` that the page is written from.
+      redact: numbers only, no record and no guess.
+    """
+    values = document.redacted if redact else document.values
+    pictures = {} if redact else document.pictures
+    environment = jinja2.Environment(
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=["jinja2.ext.loopcontrols"],
+    )
+    environment.filters["code"] = _code
+    names = ("number", "number_up", "percent", "percent_up", "share", "seconds")
+    environment.filters |= {name: getattr(words, name) for name in names}
+    text = resources.files("informed.report").joinpath("templates", _TEMPLATE)
+    template = environment.from_string(text.read_text())
+    while True:
+        page = template.render(
+            values=values,
+            redact=redact,
+            first_lines=words.first_lines(values),
+            not_said=words.NOT_SAID,
+            broken=words.broken(values.get("bounds")),
+            columns=_columns(pictures),
+            tables=_tables(pictures),
+            figures=_figures(values),
+            configuration=json.dumps(values["configuration"], indent=2, sort_keys=True),
+        )
+        if len(page) <= MOST_BYTES or len(pictures.get("shown", [])) <= 3:
+            return page
+        pictures = {**pictures, "shown": pictures["shown"][::2]}
+
+
+def _code(text: str) -> markupsafe.Markup:
+    """Set `commands` in a text as such; they and "95 %" aren't broken."""
+    safe = re.sub(r"(?<=\d) %", "&nbsp;%", str(markupsafe.escape(text)))
+    return markupsafe.Markup(
+        re.sub(r"`([^`]+)`", r'<code class="whole">\1</code>', safe)
+    )
+
+
+def _figures(values: Mapping[str, Any]) -> dict[str, str | None]:
+    """Draw the figures, by name; None where there is nothing to draw."""
+    errors = [e for row in values["records"] for e in row["mse"].values()]
+    held = [any(a["success"] for a in row["attacks"]) for row in values["defences"]]
+    drawn: dict[str, str | None] = dict.fromkeys(("errors", "defences", "bound"))
+    if any(error is not None for error in errors):
+        drawn["errors"] = figures.errors(values["records"])
+    if sum(held) > 1:
+        drawn["defences"] = figures.defences(values["defences"])
+    if values["bounds"].get("rows"):
+        drawn["bound"] = figures.bound(values["bounds"])
+    return drawn
+
+
+def _guesses(pictures: Pictures, i: int) -> dict[str, np.ndarray]:
+    """Return what each attack read of a record, and the nearest public one."""
+    rows = {**pictures["guesses"], "nearest public": pictures["nearest"]}
+    return {
+        name: images[i]
+        for name, images in rows.items()
+        if i < len(images) and np.isfinite(images[i]).all()
+    }
+
+
+def _columns(pictures: Pictures) -> list[dict[str, Any]]:
+    """Show each record: the target, the guesses, the nearest public record."""
+    if not pictures or pictures.get("table") is not None:
+        return []
+    targets, columns = pictures["targets"], []
+    for i in pictures["shown"]:
+        truth, guesses = targets.images[i], _guesses(pictures, i)
+        shown: Any = figures.thumbnail(truth)
+        cells = [{"name": "target", "source": shown, "mse": None}]
+        for name in (*pictures["guesses"], "nearest public"):
+            image, source, error = guesses.get(name), None, None
+            if image is not None:
+                source = figures.thumbnail(image)
+                error = float(np.mean((np.clip(image, 0, 1) - truth) ** 2))
+            cells.append({"name": name, "source": source, "mse": error})
+        columns.append({"label": int(targets.labels[i]), "rows": cells})
+    return columns
+
+
+def _tables(pictures: Pictures) -> list[dict[str, Any]]:
+    """Show the columns of an easy, a typical and a hard record, and what was read."""
+    table: Table | None = pictures.get("table") if pictures else None
+    if table is None:
+        return []
+    targets, shown, tables = pictures["targets"], pictures["shown"], []
+    for place in sorted({0, len(shown) // 2, len(shown) - 1}):
+        i = shown[place]
+        guesses = {
+            name: np.clip(image, 0, 1) for name, image in _guesses(pictures, i).items()
+        }
+        truth, *rows = (
+            table.rows(image[None])[0]
+            for image in (targets.images[i], *guesses.values())
+        )
+        names = list(truth)[:_COLUMNS]
+        cells = [[name, *(row[name] for row in (truth, *rows))] for name in names]
+        tables.append(
+            {
+                "class": table.classes[int(targets.labels[i])],
+                "names": list(guesses),
+                "rows": [
+                    [c if isinstance(c, str) else f"{c:.5g}" for c in row]
+                    for row in cells
+                ],
+                "left_out": len(truth) - len(names),
+            }
+        )
+    return tables
