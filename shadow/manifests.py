@@ -17,7 +17,7 @@ from shadow.data import Examples
 from shadow.factory import Factory
 from shadow.places import Place
 from shadow.records import ConfigurationMismatchError, NotMadeError, Record
-from shadow.victims import networks
+from shadow.victims import architectures
 from shadow.zarr_files import ArraySpec
 
 FORMAT = 5
@@ -69,7 +69,7 @@ def of(
         },
         data=data.REVISION,
         **training.revisions(configuration),
-        **networks.revisions(configuration),
+        **architectures.revisions(configuration),
     )
     whole = {"fixed_images": fixed.images, "fixed_labels": fixed.labels, **positions}
     initialisation = factory.initialisation

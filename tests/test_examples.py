@@ -19,7 +19,7 @@ from informed.attacks import registry
 from informed.attacks.registry import Material
 from informed.experiment.training_settings import TrainingConfig
 from shadow.launchers import local, table
-from shadow.victims import networks
+from shadow.victims import architectures
 
 ROOT = Path(__file__).parent.parent
 TEXT = ROOT / "examples" / "audit_text.py"
@@ -122,7 +122,7 @@ def test_a_new_victim_runs_by_name_and_its_version_is_kept(
     tmp_path, monkeypatch, capsys
 ):
     file = ROOT / "examples" / "new_victim.py"
-    monkeypatch.setattr(networks, "_REGISTERED", {})
+    monkeypatch.setattr(architectures, "_REGISTERED", {})
     with pytest.raises(ValueError, match=r"architecture to be one of .*'normalised'"):
         shadow.VictimConfig(architecture="normalised")
     # In batches, for which a report plays no noise game: that takes a minute.
@@ -137,31 +137,31 @@ def test_a_new_victim_runs_by_name_and_its_version_is_kept(
     # Whoever reads the folder elsewhere registers the victim again.
     reads = ["compare", str(tmp_path), "--json"], ["shadow", "verify", str(tmp_path)]
     for command in reads:
-        monkeypatch.setattr(networks, "_REGISTERED", {})
+        monkeypatch.setattr(architectures, "_REGISTERED", {})
         with pytest.raises(SystemExit):
             cli.main(command)
         assert "'normalised'" in capsys.readouterr().err
-        networks._REGISTERED.clear()
+        architectures._REGISTERED.clear()
         cli.main([*command, f"--registers={file}"])
         assert capsys.readouterr().out
     assert not (tmp_path / "report-extra.json").exists()  # no game was played
-    networks._REGISTERED.clear()
+    architectures._REGISTERED.clear()
     cli.main(["report", str(tmp_path), f"--registers={file}", "--json"])
     assert json.loads(capsys.readouterr().out)["kind"] == "run"
-    build, _ = networks._REGISTERED["normalised"]
+    build, _ = architectures._REGISTERED["normalised"]
     shadow.register_victim("normalised", build, version="2")
-    found = networks.revisions({"victim": {"architecture": "normalised"}})
+    found = architectures.revisions({"victim": {"architecture": "normalised"}})
     assert found == {"normalised": "2"}
 
 
 def test_the_version_of_a_victim_is_its_source_where_none_is_named(monkeypatch):
-    monkeypatch.setattr(networks, "_REGISTERED", {})
+    monkeypatch.setattr(architectures, "_REGISTERED", {})
 
     def build(config, *, image_shape, num_classes):
         return None
 
     shadow.register_victim("mine", build)
-    (found,) = networks.revisions({"victim": {"architecture": "mine"}}).values()
+    (found,) = architectures.revisions({"victim": {"architecture": "mine"}}).values()
     assert len(found) == 64
 
 

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from shadow import checks
-from shadow.victims.networks import Victim, from_functions
+from shadow.victims import Victim, from_functions
 
 # Grows when the same configuration would give something else; see `shadow.records`.
 REVISION = 1

@@ -15,7 +15,7 @@ from shadow.factory import Factory
 from shadow.models import ShadowModels
 from shadow.records import Record
 from shadow.store import Store
-from shadow.victims import networks
+from shadow.victims import architectures
 from shadow.views import Layers, View
 
 # Grows when results.json would say something else; see `shadow.records`.
@@ -57,7 +57,7 @@ def shadow_record(experiment: Experiment) -> Record:
         model | {"shadow": shadow, "files": hashes(experiment)},
         data=data.REVISION,
         **training.revisions(model),
-        **networks.revisions(model),
+        **architectures.revisions(model),
     )
 
 
@@ -80,7 +80,7 @@ def stores(experiment: Experiment, paths: Paths) -> tuple[Store, Store]:
                 configuration,
                 data=data.REVISION,
                 **training.revisions(configuration),
-                **networks.revisions(configuration),
+                **architectures.revisions(configuration),
             )
         )
     return found["shadow"], found["released"]

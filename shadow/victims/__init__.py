@@ -1,7 +1,9 @@
 """Victims: the models under attack.
 
-networks     init, apply, and theta as one flat vector; from configurations or Haiku
-activations  by name; ReLUs whose second derivative counts crossings
+victim         init, apply, and theta as one flat vector
+architectures  the toolkit's own, by configuration
+adapters       victims of Haiku, Flax, Equinox, or of a pair of functions
+activations    by name; ReLUs whose second derivative counts crossings
 """
 
 from typing import TYPE_CHECKING
@@ -9,29 +11,34 @@ from typing import TYPE_CHECKING
 from dp import lazy
 
 if TYPE_CHECKING:
-    from shadow.victims.networks import (
+    from shadow.victims.adapters import (
+        from_equinox,
+        from_flax,
+        from_functions,
+        from_haiku,
+    )
+    from shadow.victims.architectures import (
         ARCHITECTURES,
+        VictimConfig,
+        build,
+        register,
+    )
+    from shadow.victims.victim import (
         FirstLayer,
         FirstWeights,
         Params,
         Slice,
         Taps,
         Victim,
-        VictimConfig,
         accuracy,
-        build,
-        from_equinox,
-        from_flax,
-        from_functions,
-        from_haiku,
-        register,
     )
 
 __getattr__, __dir__, __all__ = lazy.names(
     __name__,
     {
-        "shadow.victims.networks": "ARCHITECTURES FirstLayer FirstWeights Params Slice"
-        " Taps Victim VictimConfig accuracy build from_equinox from_flax from_functions"
-        " from_haiku register",
+        "shadow.victims.adapters": "from_equinox from_flax from_functions from_haiku",
+        "shadow.victims.architectures": "ARCHITECTURES VictimConfig build register",
+        "shadow.victims.victim": "FirstLayer FirstWeights Params Slice Taps Victim"
+        " accuracy",
     },
 )

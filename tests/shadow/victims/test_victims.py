@@ -6,7 +6,7 @@ import pytest
 from flax import nnx
 
 from shadow import records, victims
-from shadow.victims import networks
+from shadow.victims import architectures
 from shadow.victims.activations import ACTIVATIONS
 
 
@@ -241,11 +241,11 @@ def test_a_victim_from_an_nnx_module(digits, key):
 def test_stores_of_the_cnn_without_its_hidden_layer_are_refused_by_name():
     """Revision 1 had 55,098 parameters, one dense layer (Table VI)."""
     configuration = {"victim": {"architecture": "cnn"}}
-    wanted = records.Record.of(configuration, **networks.revisions(configuration))
+    wanted = records.Record.of(configuration, **architectures.revisions(configuration))
     with pytest.raises(records.VersionMismatchError, match="revision of cnn"):
         records.require_same(records.Record.of(configuration), wanted, "The store")
     for other in ({"victim": {"architecture": "mlp"}}, {"victim": "own"}, {}):
-        assert networks.revisions(other) == {}
+        assert architectures.revisions(other) == {}
 
 
 def test_parameters_in_half_precision_are_refused():
@@ -256,4 +256,4 @@ def test_parameters_in_half_precision_are_refused():
         return images.reshape(len(images), -1) @ params["w"].astype(jnp.float32)
 
     with pytest.raises(ValueError, match="got bfloat16 in w"):
-        networks.from_functions(init, apply, image_shape=(2, 2, 1), num_classes=2)
+        victims.from_functions(init, apply, image_shape=(2, 2, 1), num_classes=2)

@@ -1,0 +1,160 @@
+"""Victims: the models under attack, and theta as one flat vector.
+
+A victim is a pair of pure functions, `init(key) -> params` and
+`apply(params, images) -> logits`, with a named layout of its flattened weights.
+`architectures` has the toolkit's own, `adapters` makes them of other libraries'.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
+
+from shadow import checks, devices
+from shadow.precision import highest
+from shadow.victims import traces
+from shadow.victims.groups import PATCHES, Groups
+
+Params = Any  # a PyTree of float32 arrays
+Taps = dict[str, Array]
+
+
+@dataclasses.dataclass(frozen=True)
+class Slice:
+    """Where one array of the parameters lies in theta: `theta[start:stop]`."""
+
+    name: str
+    start: int
+    stop: int
+    shape: tuple[int, ...]
+
+    def of(self, weights: Any) -> Any:
+        """The array, from theta (params,) of NumPy or JAX."""
+        return weights[self.start : self.stop].reshape(self.shape)
+
+
+@dataclasses.dataclass(frozen=True)
+class FirstLayer:
+    """A dense first layer, told apart from the rest of the network.
+
+    Attributes:
+      name: module of its weights w (pixels, units).
+      after: (params without that w, products w^T x (units, examples)) -> logits.
+    """
+
+    name: str
+    after: Callable[[Params, Array], Array]
+
+
+class FirstWeights(NamedTuple):
+    """The weights of a dense first layer: where in theta, and (pixels, units)."""
+
+    columns: slice
+    shape: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Victim:
+    """A model under attack.
+
+    Attributes:
+      init: key -> params.
+      apply: (params, images (examples, height, width, channels)) -> logits
+        (examples, classes). Pure.
+      image_shape: (height, width, channels).
+      num_classes: length of a row of logits.
+      layout: the slices of theta, in order, without gaps.
+      first: the first layer, where it is dense; lets A train in the span of the data
+        (`shadow.training.span`).
+      tapped: (params, images, taps) -> (logits, the inputs of each layer); adds taps to
+        the layers' outputs. Lets A clip gradients without having them
+        (`dp.gradient`). None for networks with layers of other kinds.
+      groups: a form for few examples at a time, where the network has one; A trains by
+        it on a CPU (`shadow.training.groups`).
+      forms: all forms that A can train the network in, by name; None: all examples at
+        once. On an accelerator it is "patches" where there is one, else all at once.
+    """
+
+    init: Callable[[Array], Params]
+    apply: Callable[[Params, ArrayLike], Array]
+    image_shape: tuple[int, ...]
+    num_classes: int
+    layout: tuple[Slice, ...]
+    first: FirstLayer | None = None
+    tapped: Callable[[Params, ArrayLike, Taps | None], tuple[Array, Taps]] | None = None
+    groups: Groups | None = None
+    forms: Mapping[str, Groups | None] = dataclasses.field(default_factory=dict)
+    _treedef: Any = dataclasses.field(repr=False)
+
+    def form(self, name: str | None) -> Groups | None:
+        """A form by its name; None: the one that suits the device."""
+        if name is not None:
+            return self.forms[name]
+        return self.groups if devices.cache_bound() else self.forms.get(PATCHES)
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """A hash of what the network computes, and of how it is initialised."""
+        params = jax.eval_shape(self.init, jax.random.key(0))
+        images = jax.ShapeDtypeStruct((2, *self.image_shape), jnp.float32)
+        parts = (
+            traces.digest(self.init, jax.random.key(0)),
+            traces.digest(self.apply, params, images),
+        )
+        return checks.fingerprint(parts)
+
+    @property
+    def first_weights(self) -> FirstWeights | None:
+        """Where a dense first layer's weights lie in theta; None for other layers."""
+        if self.first is None:
+            return None
+        name = f"{self.first.name}/w"
+        part = next(part for part in self.layout if part.name == name)
+        return FirstWeights(slice(part.start, part.stop), part.shape)
+
+    @property
+    def num_params(self) -> int:
+        """The number of parameters, the length of theta."""
+        return self.layout[-1].stop
+
+    def taps(self, num_images: int) -> Taps:
+        """Zeros, of the shapes that `tapped` adds."""
+        assert self.tapped is not None
+        images = jax.ShapeDtypeStruct((num_images, *self.image_shape), jnp.float32)
+        params = jax.eval_shape(self.init, jax.random.key(0))
+        _, shapes = jax.eval_shape(
+            lambda params, images: self.tapped(params, images, None),  # type: ignore[misc]
+            params,
+            images,
+        )
+        return {name: jnp.zeros(shape.shape) for name, shape in shapes.items()}
+
+    def flatten(self, params: Params) -> Float[Array, " params"]:
+        """Theta: all parameters as one vector, in the order of `layout`."""
+        return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(params)])
+
+    def unflatten(self, weights: Float[Array, " params"]) -> Params:
+        """The inverse of `flatten`.
+
+        Raises: ValueError: `weights` has another length than theta.
+        """
+        if weights.shape != (self.num_params,):
+            raise ValueError(
+                f"Expected weights of shape ({self.num_params},), got {weights.shape}."
+            )
+        leaves = [part.of(weights) for part in self.layout]
+        return jax.tree.unflatten(self._treedef, leaves)
+
+
+@highest
+def accuracy(
+    victim: Victim, params: Params, images: ArrayLike, labels: ArrayLike
+) -> float:
+    """Share of `images` that the victim puts into their class."""
+    predicted = jnp.argmax(victim.apply(params, images), axis=-1)
+    return float(jnp.mean(predicted == labels))
