@@ -1,10 +1,8 @@
 """What a shadow data set will cost, before it is made.
 
-Here, time comes from a calibration: one batch of the real program on this machine. On a
-card that isn't here it is a roofline: the operations and bytes of the program as XLA
-fuses it, over what the card's data sheet promises (`planned_on`). Memory is XLA's own
-account of the program, beside the data; a program that doesn't fit is refused before it
-is run.
+Time comes from a calibration: one batch of the real program on this machine. Memory is
+XLA's own account of the program, beside the data. A program that doesn't fit is refused
+before it is run.
 """
 
 import dataclasses
@@ -18,8 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from shadow import devices, parallel, places, width
-from shadow.cards import JAX_TAKES, Card
+from shadow import devices, places
 from shadow.data import Examples
 from shadow.factory import Factory
 from shadow.places import Address
@@ -28,13 +25,6 @@ from shadow.training import GradientDescent
 
 _PROCESS = 600 << 20  # of Python, JAX and XLA's compiler (measured)
 _AGAIN = 20.0  # seconds: a shorter calibration is repeated
-# Shares of a card's data sheet that large operations reach, and what the start of a
-# kernel takes. The number of kernels is that of programs compiled for an H100: 20 to 60
-# a step (docs/gpus.md).
-_OF_BYTES, _OF_FLOPS = 0.85, 0.75
-_KERNELS, _KERNEL_S = 40, 2.5e-6
-# Seconds of a worker that trains nothing: start, data, compilation, at most about that.
-_START_S = 60.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,13 +38,11 @@ class Plan:
         plain form times the number of steps; training in the span of the data takes
         fewer. None: A isn't gradient descent.
       store_bytes: weights and targets, not compressed.
-      memory_bytes: the memory of one process at its peak, about; on a card, that of the
-        program on the card.
-      models_per_s: on this machine, all its devices; or on the card.
-      devices: the number of devices of this machine; 1: the card.
+      memory_bytes: the memory of one process at its peak, about.
+      models_per_s: measured on this machine, all its devices.
+      devices: the number of devices of this machine.
       device: the kind of the devices.
       models_at_once: on one device.
-      measured: whether the speed was measured, or is the card's data sheet's.
     """
 
     models: int
@@ -66,18 +54,11 @@ class Plan:
     devices: int
     device: str
     models_at_once: int
-    measured: bool = True
 
     def seconds(self, count: int | None = None) -> float:
-        """On so many devices of this kind; None: on this machine, or one card."""
+        """Return the time on so many devices of this kind; None: on this machine."""
         share = 1.0 if count is None else count / self.devices
-        starting = 0.0 if self.measured else _START_S
-        return starting + self.models / (self.models_per_s * share)
-
-    def dollars(self, price_per_hour: float, count: int | None = None) -> float:
-        """Of so many devices at a price per hour each."""
-        count = self.devices if count is None else count
-        return price_per_hour * count * self.seconds(count) / 3600
+        return self.models / (self.models_per_s * share)
 
 
 def plan(factory: Factory, targets: Examples, models: int) -> Plan:
@@ -117,45 +98,6 @@ def plan(factory: Factory, targets: Examples, models: int) -> Plan:
     )
 
 
-def planned_on(card: Card, factory: Factory, models: int) -> Plan:
-    """What `models` models of a factory will cost on one card that isn't here.
-
-    Seconds are good to a factor of two or three: kernels aren't timed.
-
-    Args:
-      card: the accelerator.
-      factory: the factory that would train the models, by gradient descent.
-      models: the number of models that there will be.
-    Raises:
-      MemoryError: the models that are trained at once don't fit.
-      ValueError: the factory is of another algorithm.
-    """
-    _ = factory.descent  # refuses another, whose steps aren't known
-    with devices.as_on_an_accelerator(int(JAX_TAKES * card.memory_bytes)):
-        at_once = factory.width or width.models_per_batch(
-            factory.algorithm, factory.fixed
-        )
-        work = _work(factory, at_once)
-        _require(work.memory, devices.free_bytes(), card.title, factory, at_once)
-    seconds = at_once * max(
-        work.flops / (_OF_FLOPS * card.flops_per_s),
-        work.bytes / (_OF_BYTES * card.bytes_per_s),
-    )
-    seconds += work.steps * _KERNELS * _KERNEL_S
-    return Plan(
-        models=models,
-        params=_params(factory),
-        flops=_flops(factory),
-        store_bytes=_store_bytes(factory, models),
-        memory_bytes=work.memory,
-        models_per_s=at_once / seconds,
-        devices=1,
-        device=card.title,
-        models_at_once=at_once,
-        measured=False,
-    )
-
-
 def require_room(plan: Plan, address: Address) -> None:
     """Raise OSError if a folder's disk can't hold the store; says how much is missing.
 
@@ -172,45 +114,6 @@ def require_room(plan: Plan, address: Address) -> None:
             f"The stores would take {_giga(plan.store_bytes)}, and {folder} has"
             f" {_giga(free)} left. Take fewer models, or another place."
         )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Work:
-    """Of a program of training, by XLA's account.
-
-    Attributes:
-      flops, bytes: operations of one model, and bytes that it moves to and from memory.
-      memory: bytes that the program takes.
-      steps: steps of training, a group of examples each.
-    """
-
-    flops: float
-    bytes: float
-    memory: int
-    steps: int
-
-
-def _work(factory: Factory, at_once: int) -> _Work:
-    """Of so many models at once, on the kind of device that is planned for.
-
-    XLA counts the body of a loop once, so it is counted here as often as it runs: the
-    steps of training, and in each the groups of examples that are taken together.
-    """
-    descent, fixed = factory.descent, factory.fixed
-    compiled = width.compiled(descent, fixed, at_once)
-    costs = compiled.cost_analysis() or {}
-    count = len(fixed) + 1
-    batch = min(descent.batch_size or count, count)
-    steps = descent.epochs * math.ceil(count / batch)
-    form = descent.victim.form(descent.form)
-    together = min(batch, len(fixed))
-    runs = steps * (1 if form is None else math.ceil(together / form.size))
-    return _Work(
-        flops=float(costs.get("flops", 0)) * runs / at_once,
-        bytes=float(costs.get("bytes accessed", 0)) * runs / at_once,
-        memory=parallel.bytes_of(compiled),
-        steps=runs,
-    )
 
 
 @highest
@@ -249,13 +152,11 @@ def _store_bytes(factory: Factory, models: int) -> int:
     return 4 * models * (_params(factory) + math.prod(factory.fixed.image_shape) + 1)
 
 
-def _require(
-    needed: int, there: int, what: str, factory: Factory, at_once: int | None = None
-) -> None:
+def _require(needed: int, there: int, what: str, factory: Factory) -> None:
     if needed > there:
         raise MemoryError(
             f"One {what} would need about {_giga(needed)} to train"
-            f" {at_once or factory.models_at_once} models at once, and has"
+            f" {factory.models_at_once} models at once, and has"
             f" {_giga(there)}. Train fewer at once (models_per_batch), or fewer models."
         )
 

@@ -1,7 +1,7 @@
 """`informed shadow`: make a shadow data set, or look after one.
 
 informed shadow --config=configs/mnist.py --workdir=runs/mnist
-informed shadow plan --config=configs/mnist.py:paper --card=h100 --devices=8
+informed shadow plan --config=configs/mnist.py:paper --devices=8
 informed shadow --config=... --workdir=s3://bucket/mnist --launcher=ray
 informed shadow --config=... --workdir=/shared/mnist --worker=3/16
 informed shadow info|verify s3://bucket/mnist
@@ -21,7 +21,6 @@ from informed.cli.running import add_places
 from informed.experiment import pipeline, shadow_sets
 from informed.experiment.stages import Paths
 from shadow import checks, compiled, devices, reserved
-from shadow.cards import CARDS
 from shadow.launchers import Launch, table
 from shadow.launchers.share import Share
 from shadow.launchers.tasks import FORWARDED
@@ -65,9 +64,6 @@ def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
     registering.add_arguments(command)
     add = command.add_argument
     add("--devices", type=int, help="plan: the time on so many devices like this one")
-    cards = ", ".join(CARDS)
-    add("--card", help=f"plan: the time on an accelerator that isn't here: {cards}")
-    add("--price", type=float, help="plan: of such a device, an hour, in any currency")
     add(
         "--launcher",
         help="who starts workers: local, ray, or what --config registers (default:"
@@ -179,74 +175,39 @@ def _launch(arguments: argparse.Namespace) -> Launch:
 
 
 def _plan(arguments: argparse.Namespace, rest: Sequence[str], paths: Paths) -> None:
-    """Print what a shadow data set will cost, here and on a card."""
-    count, card, price = arguments.devices, arguments.card, arguments.price
+    """Print what a shadow data set will cost."""
+    count = arguments.devices
     if count is not None:
         checks.at_least("devices", count, 1)
-    if price is not None:
-        checks.positive("price", price)
-    with checks.called({"card": "--card"}):
-        chosen = None if card is None else CARDS[checks.choice("card", card, CARDS)]
-    experiment = load_experiment(rest)
-    of_card: dict[str, Any] = {}
-    if chosen is not None:
-        # First: this machine may be too small for what the card can do.
-        elsewhere = pipeline.plan(experiment, paths, chosen)
-        of_card = {"card": _numbers(elsewhere, count, price)}
-        if not arguments.json:
-            print(_table(elsewhere, count, price) + "\n")
-        count, price = None, None
-    try:
-        here = pipeline.plan(experiment, paths)
-    except (MemoryError, OSError) as error:
-        if arguments.json and of_card:
-            print(json.dumps({**of_card, "error": str(error)}))
-        raise
-    if arguments.json:
-        print(json.dumps(_numbers(here, count, price) | of_card))
-    else:
-        print(_table(here, count, price))
+    plan = pipeline.plan(load_experiment(rest), paths)
+    print(json.dumps(_numbers(plan, count)) if arguments.json else _table(plan, count))
 
 
-def _numbers(plan: Plan, count: int | None, price: float | None) -> dict[str, Any]:
+def _numbers(plan: Plan, count: int | None) -> dict[str, Any]:
     """Return the numbers of a plan, for programs."""
     about = dataclasses.asdict(plan) | {"seconds": plan.seconds()}
     if count:
         about["seconds_on_devices"] = plan.seconds(count)
-    if price:
-        about["dollars"] = plan.dollars(price, count)
     return about
 
 
-def _table(plan: Plan, count: int | None, price: float | None) -> str:
+def _table(plan: Plan, count: int | None) -> str:
     """Lay a plan out for people."""
-    at_once = f"{plan.models_at_once} models at once on a device"
-    if plan.measured:
-        rows = {
-            "models": f"{plan.models:,} of {plan.params:,} parameters",
-            "stores": f"{plan.store_bytes / 2**30:.2f} GiB",
-            "memory": f"{plan.memory_bytes / 2**30:.2f} GiB in a process, about",
-            "speed": f"{plan.models_per_s:.2f} models/s, measured on one batch;"
-            f" {at_once}",
-            "time": f"{_duration(plan.seconds())} on this machine"
-            f" ({plan.devices} devices of kind {plan.device})",
-        }
-        if plan.flops is not None:
-            rows["work"] = f"{plan.flops / 1e9:.2f} GFLOP per model"
-    else:
-        rows = {
-            "card": f"{plan.device}, which isn't here: from XLA's count of operations"
-            " and bytes, good to a factor of two or three",
-            "memory": f"{plan.memory_bytes / 2**30:.2f} GiB on the card",
-            "speed": f"{plan.models_per_s:.0f} models/s; {at_once}",
-            "time": f"{_duration(plan.seconds())} on one",
-        }
+    rows = {
+        "models": f"{plan.models:,} of {plan.params:,} parameters",
+        "stores": f"{plan.store_bytes / 2**30:.2f} GiB",
+        "memory": f"{plan.memory_bytes / 2**30:.2f} GiB in a process, about",
+        "speed": f"{plan.models_per_s:.2f} models/s, measured on one batch;"
+        f" {plan.models_at_once} models at once on a device",
+        "time": f"{_duration(plan.seconds())} on this machine"
+        f" ({plan.devices} devices of kind {plan.device})",
+    }
+    if plan.flops is not None:
+        rows["work"] = f"{plan.flops / 1e9:.2f} GFLOP per model"
     if count:
         rows[f"on {count}"] = (
             f"{_duration(plan.seconds(count))} on {count} such devices"
         )
-    if price:
-        rows["price"] = f"{plan.dollars(price, count):.2f}"
     return "\n".join(f"{name:<10}{text}" for name, text in rows.items())
 
 

@@ -24,7 +24,6 @@ from informed.experiment.stages import Paths, Stage
 from informed.play import play
 from shadow import checks, data, files, forms
 from shadow import plan as planning
-from shadow.cards import Card
 from shadow.factory import Factory
 from shadow.known import Known, rows_of
 from shadow.launchers import Launch, local
@@ -126,13 +125,12 @@ def factories(
     }
 
 
-def plan(experiment: Experiment, paths: Paths, card: Card | None = None) -> Plan:
-    """What the shadow stage will cost, measured on one batch here; or on a card.
+def plan(experiment: Experiment, paths: Paths) -> Plan:
+    """What the shadow stage will cost, measured on one batch here.
 
     Args:
       experiment: what is to be run.
       paths: where the stores would lie.
-      card: an accelerator that isn't here; None: this machine.
     Raises: ValueError: a stage couldn't be run; MemoryError: it doesn't fit; OSError:
       this machine's disk has less room than the stores need.
     """
@@ -141,8 +139,6 @@ def plan(experiment: Experiment, paths: Paths, card: Card | None = None) -> Plan
     split, by_role = factories(experiment, pools)
     factory = by_role["shadow"]
     models = experiment.shadow.count + experiment.data.num_test
-    if card is not None:
-        return planning.planned_on(card, factory, models)
     found = planning.plan(factory, split.shadow, models)
     planning.require_room(found, paths.shadow)
     return found

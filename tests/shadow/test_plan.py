@@ -6,10 +6,8 @@ import pytest
 
 import shadow
 from informed.experiment.training_settings import TrainingConfig
-from shadow import devices, victims
-from shadow import plan as planning
-from shadow.cards import CARDS
-from shadow.plan import plan, planned_on
+from shadow import devices
+from shadow.plan import plan
 
 
 @pytest.fixture
@@ -67,54 +65,3 @@ def paper(victim, num_fixed):
     )
     algorithm = TrainingConfig().algorithm(victim)
     return shadow.Factory(algorithm=algorithm, fixed=fixed, key=jax.random.key(0))
-
-
-def test_a_card_that_is_not_here_is_planned_by_its_data_sheet():
-    """Within a factor of two of the roofline of the program compiled for an H100.
-
-    That one has 4.4 ms a step of 512 models (1,160 models/s), of which 0.72 GB are
-    temporary.
-    """
-    mnist = victims.build(
-        victims.VictimConfig(), image_shape=(28, 28, 1), num_classes=10
-    )
-    found = planned_on(CARDS["h100"], paper(mnist, 10_000), 60_000)
-    assert found.models_at_once == 512
-    assert 1160 / 2 < found.models_per_s < 1160 * 2
-    assert 0.5e9 < found.memory_bytes < 2e9
-    assert not found.measured
-    slower = planned_on(CARDS["l4"], paper(mnist, 10_000), 60_000)
-    assert slower.models_per_s < found.models_per_s / 2
-    # Twice the cards take half the time, but for the start of each.
-    training = found.seconds(1) - found.seconds(2)
-    assert training == pytest.approx(60_000 / found.models_per_s / 2)
-    assert found.dollars(3.0, 2) == pytest.approx(6 * found.seconds(2) / 3600)
-
-
-def test_work_grows_with_the_steps(victim):
-    """XLA counts the body of a loop once; the plan counts it as often as it runs."""
-    factory = paper(victim, 200)
-    once = planned_on(CARDS["h100"], factory, 1000).models_per_s
-    longer = dataclasses.replace(
-        factory, algorithm=dataclasses.replace(factory.descent, epochs=1000)
-    )
-    assert planned_on(CARDS["h100"], longer, 1000).models_per_s == pytest.approx(
-        once / 10, rel=0.01
-    )
-
-
-@pytest.mark.parametrize(("size", "steps"), [(1, 201), (200, 2), (100, 3), (500, 1)])
-def test_steps_are_those_of_training(victim, size, steps):
-    """200 known points and a target, in batches."""
-    factory = paper(victim, 200)
-    batched = dataclasses.replace(
-        factory,
-        algorithm=dataclasses.replace(factory.descent, batch_size=size, epochs=1),
-    )
-    assert planning._work(batched, 1).steps == steps
-
-
-def test_a_program_larger_than_the_card_is_refused(victim):
-    tiny = dataclasses.replace(CARDS["l4"], memory_bytes=1 << 16)
-    with pytest.raises(MemoryError, match="NVIDIA L4 would need about"):
-        planned_on(tiny, paper(victim, 200), 1000)

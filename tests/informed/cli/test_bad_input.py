@@ -131,7 +131,6 @@ def test_32_a_group_that_is_set_to_a_value_is_named(arguments, words, tmp_path, 
 @pytest.mark.parametrize(
     ("options", "option"),
     [
-        (["--config=x.py", "--workdir=w", "--card=h100"], "--card"),
         (["--config=x.py", "--workdir=w", "--sample=0"], "--sample"),
         (["info", "store", "--worker=3/16"], "--worker"),
         (["plan", "--config=x.py", "--launcher=ray"], "--launcher"),

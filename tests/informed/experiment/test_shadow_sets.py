@@ -23,7 +23,6 @@ ARGUMENTS = [*SMALL, "--config.shadow.count=120", "--config.shadow.block_size=32
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """A run's two stores, in a folder."""
-    from informed import cli
 
     folder = tmp_path_factory.mktemp("made")
     cli.main(["shadow", *ARGUMENTS, f"--workdir={folder}", "--quiet"])
@@ -273,27 +272,3 @@ def test_processes_that_are_not_named_are_refused(tmp_path, capsys):
         capsys, "attack", *SMALL, f"--workdir={tmp_path}", "--distributed=here"
     )
     assert "--distributed=HOST:PORT,I/N, got 'here'" in said
-
-
-def test_a_card_is_planned_for_also_where_this_machine_is_too_small(
-    capsys, monkeypatch
-):
-    card = ["shadow", "plan", *ARGUMENTS, "--card=l4", "--devices=2", "--price=3"]
-    found = json.loads(run(capsys, *card, "--json"))
-    assert found["measured"]
-    assert not found["card"]["measured"]
-    there = found["card"]
-    assert there["dollars"] == pytest.approx(6 * there["seconds_on_devices"] / 3600)
-    text = run(capsys, *card)
-    assert text.index("NVIDIA L4") < text.index("on this machine")
-
-    def full(*_):
-        raise OSError("the disk is full")
-
-    monkeypatch.setattr("shadow.plan.require_room", full)
-    with pytest.raises(SystemExit):
-        cli.main([*card, "--json"])
-    captured = capsys.readouterr()
-    assert "the disk is full" in captured.err
-    assert json.loads(captured.out)["card"] == there
-    assert "one of a100, h100" in refused(capsys, "shadow", "plan", "--card=h10")
