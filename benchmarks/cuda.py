@@ -47,9 +47,9 @@ from reconn.placement import Placement
 from reconn.steps import Steps
 from shadow import Examples, devices, parallel, victims, width
 from shadow.training import GradientDescent
-from shadow.training import span as gram
+from shadow.training import gram_form as gram
+from shadow.training.gram_form import split_first
 from shadow.training.seeds import SeedFamily
-from shadow.training.span import split_first
 from uninformed import bilevel, homogeneous, kkt
 from uninformed.kkt import descent, loss
 

@@ -22,7 +22,7 @@ from jax._src.lax import lax as internal
 ROOT = Path(__file__).parent.parent
 EXACT = ("dp/", "shadow/", "informed/attacks/", "uninformed/")
 CALLERS = (
-    *("shadow/victims/", "shadow/training/groups.py"),
+    *("shadow/victims/", "shadow/training/grouped_gradients.py"),
     *("dp/gradient.py", "uninformed/homogeneous.py"),
 )
 found: list[str] = []
@@ -56,7 +56,7 @@ def _float32(operand: Any) -> bool:
 
 
 def _asker() -> str:
-    """The nearest frame of this repository, as "shadow/training/span.py:90"."""
+    """The nearest frame of this repository, as "shadow/training/gram_form.py:90"."""
     for frame in source_info_util.user_frames(source_info_util.current().traceback):
         file = Path(frame.file_name)
         if not file.is_relative_to(ROOT) or ".venv" in file.parts:

@@ -28,7 +28,7 @@ from shadow.plan import Plan
 
 _OPTIONS = ("address", "cpus", "gpus", "memory", "forward")  # of launchers
 # Options that mean something to some of the actions alone -> these.
-_OF = dict.fromkeys(("devices", "card", "price"), ("plan",)) | {
+_OF = dict.fromkeys(("devices",), ("plan",)) | {
     "sample": ("verify",),
     "registers": ("verify",),
     "deterministic": ("make", "plan", "verify"),

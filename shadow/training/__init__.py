@@ -5,7 +5,7 @@ foreign           functions of the user's as an A
 versions          of such functions: what decides what they do
 linearity         whether an optimiser is linear
 gradient_descent  the toolkit's own A: SGD, momentum, Adam, mini-batches, privacy
-span              full-batch training in the span of the data
+gram_form         full-batch training in the span of the data
 private           sums of clipped gradients, with noise
 seeds             families of seeds that initialisations are drawn from
 """

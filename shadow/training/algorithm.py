@@ -27,7 +27,7 @@ class Capabilities:
     Attributes:
       batched: it is a pure function of JAX, and runs under `vmap` with D_- shared.
       differentiable: JVPs and VJPs go through it.
-      in_span: it keeps the first layer's weights in the span of the data (`span`).
+      in_span: it keeps the first layer's weights in the span of the data (`gram_form`).
       deterministic: the same inputs and the same randomness give the same weights.
       random: the randomness that it draws, by name: "initialisation" (theta_0), and
         "key" (the order of mini-batches; of a user's function, everything).

@@ -28,14 +28,14 @@ from dp.gradient import PrivacyConfig
 from shadow import checks
 from shadow.data import Examples
 from shadow.precision import highest
-from shadow.training import groups as grouped
+from shadow.training import gram_form as gram
+from shadow.training import grouped_gradients as grouped
 from shadow.training import linearity
-from shadow.training import span as gram
 from shadow.training.algorithm import Capabilities, Draw
 from shadow.training.private import PrivateSteps, participants
 from shadow.training.seeds import SeedFamily
 from shadow.victims import Params, Slice, Victim, traces
-from shadow.victims.groups import ONE_BY_ONE, Groups
+from shadow.victims.example_groups import ONE_BY_ONE, Groups
 
 AnyArray = Array | np.ndarray
 Fixed = tuple[Float[AnyArray, "fixed height width channels"], Int32[AnyArray, " fixed"]]
@@ -70,7 +70,7 @@ class GradientDescent:
     Attributes:
       victim: the network that is trained.
       optimiser: any optax transformation of mean gradients into steps. Full-batch
-        training trains a dense first layer in the span of the data (`span`) where the
+        training trains a dense first layer in the span of the data (`gram_form`) where the
         transformation is linear, as that of SGD with momentum is (`linearity`).
       epochs: passes over D_- + z.
       batch_size: None for full batch (the paper's default); otherwise each epoch goes
@@ -192,7 +192,7 @@ class GradientDescent:
 
     @property
     def in_span(self) -> bool:
-        """Whether A keeps the first layer in the span of the data (see `span`)."""
+        """Whether A keeps the first layer in the span of the data (see `gram_form`)."""
         return (
             self.victim.first is not None
             and self.batch_size is None

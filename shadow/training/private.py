@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from dp import gradient
 from dp.gradient import PrivacyConfig
-from shadow.training import groups as grouped
+from shadow.training import grouped_gradients as grouped
 from shadow.victims import Params, Victim
 
 AnyArray = Array | np.ndarray

@@ -18,10 +18,10 @@ from jaxtyping import Array
 
 from shadow import checks
 from shadow.training.versions import source_hash
-from shadow.victims import groups as grouped
+from shadow.victims import example_groups as grouped
 from shadow.victims.activations import ACTIVATIONS
 from shadow.victims.adapters import from_haiku
-from shadow.victims.groups import PATCHES
+from shadow.victims.example_groups import PATCHES
 from shadow.victims.layers import INITIALISERS, Conv, Dense
 from shadow.victims.victim import FirstLayer, Params, Taps, Victim
 

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 from shadow import checks, devices
 from shadow.precision import highest
 from shadow.victims import traces
-from shadow.victims.groups import PATCHES, Groups
+from shadow.victims.example_groups import PATCHES, Groups
 
 Params = Any  # a PyTree of float32 arrays
 Taps = dict[str, Array]
@@ -70,12 +70,12 @@ class Victim:
       num_classes: length of a row of logits.
       layout: the slices of theta, in order, without gaps.
       first: the first layer, where it is dense; lets A train in the span of the data
-        (`shadow.training.span`).
+        (`shadow.training.gram_form`).
       tapped: (params, images, taps) -> (logits, the inputs of each layer); adds taps to
         the layers' outputs. Lets A clip gradients without having them
         (`dp.gradient`). None for networks with layers of other kinds.
       groups: a form for few examples at a time, where the network has one; A trains by
-        it on a CPU (`shadow.training.groups`).
+        it on a CPU (`shadow.training.grouped_gradients`).
       forms: all forms that A can train the network in, by name; None: all examples at
         once. On an accelerator it is "patches" where there is one, else all at once.
     """

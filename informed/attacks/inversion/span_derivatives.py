@@ -1,7 +1,7 @@
 """Derivatives of training in the span of the data.
 
 For full-batch gradient descent with a dense first layer. There a target z matters
-through X z, W_0^T z and z^T z alone (`shadow.training.span`). X z varies in few
+through X z, W_0^T z and z^T z alone (`shadow.training.gram_form`). X z varies in few
 directions, so `rank + units + 1` tangents give all columns of the Jacobian: 111 instead
 of 784 on MNIST, each with a product of rank `rank` in place of the Gram matrix. What is
 neglected is second order in the neglected standard deviations of the data; on MNIST at
@@ -25,7 +25,7 @@ from informed.attacks.inversion.response import Response, Target
 from informed.attacks.inversion.retraining import Basis, Labels, Unknowns
 from shadow.parallel import BY_ROW, EVERYWHERE, sharded
 from shadow.training import GradientDescent, span_losses
-from shadow.training import span as gram
+from shadow.training import gram_form as gram
 from shadow.victims import FirstLayer, Params
 
 _Parts = tuple[np.ndarray, np.ndarray]

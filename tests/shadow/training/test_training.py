@@ -8,7 +8,7 @@ import pytest
 
 from informed.experiment.training_settings import TrainingConfig
 from shadow import training, victims
-from shadow.training import span as gram
+from shadow.training import gram_form as gram
 
 
 def enlarged(split):

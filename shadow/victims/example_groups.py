@@ -2,7 +2,7 @@
 
 The plain form makes 190 kB of patches an example; for a whole data set they leave the
 cache, and training waits for memory. Here a training algorithm takes a group of
-examples, adds its gradient to a sum and goes on (`shadow.training.groups`).
+examples, adds its gradient to a sum and goes on (`shadow.training.grouped_gradients`).
 
 The second convolution is nearly all of the work. Along rows it is done by Toom-Cook
 (`toom_cook`), three outputs at a time with 6 products in place of 12. Along columns a

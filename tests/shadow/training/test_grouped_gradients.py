@@ -9,7 +9,7 @@ import pytest
 
 from informed.experiment.training_settings import TrainingConfig
 from shadow import training, victims
-from shadow.training import groups as grouped
+from shadow.training import grouped_gradients as grouped
 from shadow.victims import toom_cook
 
 
