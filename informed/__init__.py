@@ -26,7 +26,6 @@ if TYPE_CHECKING:
         ReconstructionMembership,
         RetrainingMembership,
     )
-    from informed.attacks.reconn import ReconnAttack
     from informed.audit.auditing import audit
     from informed.experiment.defaults import defaults
     from informed.experiment.named import add_attack
@@ -43,7 +42,6 @@ __getattr__, __dir__, __all__ = lazy.names(
         "informed.attacks.impossible": "ReconstructionImpossibleError",
         "informed.attacks.inversion": "InversionConfig Inversion",
         "informed.attacks.membership": "ReconstructionMembership RetrainingMembership",
-        "informed.attacks.reconn": "ReconnAttack",
         "informed.audit.auditing": "audit",
         "informed.metrics": "mse nearest_neighbours success_rate",
         "informed.experiment.defaults": "defaults",

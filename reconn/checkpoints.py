@@ -1,4 +1,4 @@
-"""Checkpoints of a RecoNN's training: the newest one, whole or absent."""
+"""Checkpoints of a RecoNN's training: the newest one, complete or absent."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def manager_of(workdir: Path) -> "orbax.checkpoint.CheckpointManager":
-    """Orbax manager that keeps the newest checkpoint; a save is whole or absent."""
+    """Return Orbax's manager, which keeps the newest checkpoint alone."""
     import orbax.checkpoint as ocp  # a second, which the closed form doesn't need
 
     options = ocp.CheckpointManagerOptions(
@@ -20,7 +20,7 @@ def manager_of(workdir: Path) -> "orbax.checkpoint.CheckpointManager":
 def save(
     manager: "orbax.checkpoint.CheckpointManager", state: Any, history: list
 ) -> None:
-    """Checkpoint numbered by the epochs done."""
+    """Save a checkpoint, numbered by the epochs done."""
     import orbax.checkpoint as ocp
 
     manager.save(
@@ -32,15 +32,22 @@ def save(
 
 
 def restore(
-    manager: "orbax.checkpoint.CheckpointManager", like: Any
+    manager: "orbax.checkpoint.CheckpointManager", state: Any
 ) -> tuple[Any, list]:
-    """State and history of the newest checkpoint."""
+    """Return state and history of the newest checkpoint; `state`, where there is none.
+
+    Args:
+      manager: of the folder.
+      state: before the first epoch, whose shapes and places the checkpoint's takes.
+    """
     import orbax.checkpoint as ocp
 
+    if manager.latest_step() is None:
+        return state, []
     restored = manager.restore(
         manager.latest_step(),
         args=ocp.args.Composite(
-            state=ocp.args.StandardRestore(like), history=ocp.args.JsonRestore()
+            state=ocp.args.StandardRestore(state), history=ocp.args.JsonRestore()
         ),
     )
     return restored["state"], restored["history"]

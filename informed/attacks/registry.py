@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+import reconn
 from informed.attacks import (
     prior_aware,
     span,
@@ -24,12 +25,10 @@ from informed.attacks.inversion import Inversion, InversionConfig
 from informed.attacks.inversion.config import REVISION as INVERSION_REVISION
 from informed.attacks.mean_image import MeanImage
 from informed.attacks.membership import RetrainingMembership
-from informed.attacks.reconn import ReconnAttack
 from informed.attacks.row import Facts, Material, Row
 from informed.attacks.stationary import StationaryAttack, StationaryConfig
 from informed.attacks.stationary.config import REVISION as STATIONARY_REVISION
-from reconn import trainer
-from reconn.config import ReconnConfig
+from informed.experiment.reconn_settings import KernelReconnConfig, ReconnConfig
 from shadow import checks
 
 _ROWS: dict[str, Row] = {}
@@ -71,21 +70,17 @@ def find(name: str) -> Row:
     return _ROWS[name]
 
 
-def _reconn(config: ReconnConfig, material: Material) -> ReconnAttack:
+def _reconn(config: ReconnConfig, material: Material) -> reconn.Reconstructor:
     if material.shadows is None:
         raise checks.FieldError("type", "{} needs shadow models; there are none.")
-    shadows = material.shadows
-    return ReconnAttack(
-        trainer.train(
-            shadows,
-            config,
-            key=material.key,
-            workdir=material.workdir,
-            view=material.view,
-            progress=material.progress,
-            on_epoch=material.note or (lambda: None),
-        ),
-        held_out=lambda: trainer.held_out(shadows, config),
+    return reconn.train(
+        material.shadows,
+        config.method(),
+        key=material.key,
+        workdir=material.workdir,
+        view=material.view,
+        progress=material.progress,
+        on_epoch=material.note or (lambda: None),
     )
 
 
@@ -117,13 +112,6 @@ def _exact(facts: Facts) -> str:
     if not facts.deterministic:
         return "equal arguments give other weights; see what the pre-flight found"
     return ""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class KernelReconnConfig(ReconnConfig):
-    """`reconn.ReconnConfig`, with the kernel regression by default."""
-
-    kind: str = "kernel"
 
 
 # Share of an inversion's time for trainings that measure noise, and how many

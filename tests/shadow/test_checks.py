@@ -2,8 +2,8 @@
 
 import pytest
 
+from informed.experiment.reconn_settings import ReconnConfig
 from informed.experiment.settings import Experiment
-from reconn.config import ReconnConfig
 from shadow import TrainingConfig, checks
 from uninformed.kkt.experiment import Uninformed
 from uninformed.landscape.runs import LandscapeConfig

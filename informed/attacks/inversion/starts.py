@@ -15,7 +15,7 @@ from informed.attacks.inversion.config import InversionConfig
 from informed.attacks.inversion.coordinates import Coordinates
 from informed.attacks.inversion.retraining import Retraining
 from reconn import features
-from reconn.regression import Regression
+from reconn.ridge import Regression
 from shadow.models import ShadowModels
 from shadow.views import EVERYTHING
 

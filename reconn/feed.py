@@ -38,8 +38,8 @@ class Batches:
         self.arrays = (inputs, images)
         self.batch_size = min(batch_size, len(inputs))
         self.steps = len(inputs) // self.batch_size
-        of_one = self.batch_size * sum(values[0].nbytes for values in self.arrays)
-        self._together = max(1, min(_MOST_STEPS, _AHEAD_BYTES // of_one))
+        batch_bytes = self.batch_size * sum(values[0].nbytes for values in self.arrays)
+        self._at_once = max(1, min(_MOST_STEPS, _AHEAD_BYTES // batch_bytes))
         self.waited_s = 0.0
 
     def __len__(self) -> int:
@@ -47,23 +47,23 @@ class Batches:
 
     @property
     def nbytes(self) -> int:
-        """Of all features and images."""
+        """The bytes of all features and images."""
         return sum(values.nbytes for values in self.arrays)
 
     def rows(self, order: Int[np.ndarray, " models"]) -> Int[np.ndarray, "steps batch"]:
-        """The rows of all whole batches of an epoch in `order`."""
+        """Return the rows of all full batches of an epoch in `order`."""
         return order[: self.steps * self.batch_size].reshape(self.steps, -1)
 
     def epoch(
         self, order: Int[np.ndarray, " models"]
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """All whole batches of rows in `order`, some at once.
+        """Yield all full batches of rows in `order`, some at once.
 
         Yields: features (steps, batch, features), images (steps, batch, ...).
         """
         rows = self.rows(order)
         parts = [
-            rows[i : i + self._together] for i in range(0, len(rows), self._together)
+            rows[i : i + self._at_once] for i in range(0, len(rows), self._at_once)
         ]
         with concurrent.futures.ThreadPoolExecutor(max_workers=1) as thread:
             coming = thread.submit(self._gather, parts[0])
