@@ -5,7 +5,6 @@
 
 The network of Table V on random features. gemm_fraction: time of the matrix products of
 an epoch alone, forward and backward, in the same process, over the time of the epoch.
-data_wait_fraction: share of the epoch that was spent waiting for batches.
 
 --decoder: a step of Table VII's network on 2,000 features, with the transposed
 convolutions of the toolkit and of Haiku, each alone and as the only step of a scan.
@@ -56,7 +55,6 @@ def main() -> None:
     )
     run = _steps(method, batches)
     state, _ = run.epoch(run.start(), 0)
-    batches.waited_s = 0.0
     start = time.perf_counter()
     for epoch in range(1, 1 + arguments.epochs):
         state, _ = run.epoch(state, epoch)
@@ -67,9 +65,6 @@ def main() -> None:
             {
                 "epoch_s": round(epoch_s, 2),
                 "gemm_fraction": round(products_s / epoch_s, 3),
-                "data_wait_fraction": round(
-                    batches.waited_s / arguments.epochs / epoch_s, 4
-                ),
                 "models": arguments.models,
                 "steps": batches.steps,
             }

@@ -69,12 +69,7 @@ def _in_float64(function: Callable, *arrays: np.ndarray) -> np.ndarray:
 
 
 def _on_device(work: float, needed: int) -> bool:
-    """Return whether an accelerator is there, has the room, and is faster.
-
-    Args:
-      work: multiplications.
-      needed: bytes.
-    """
+    """Return whether an accelerator is faster for so many multiplications and bytes."""
     if devices.cache_bound() or work < _LITTLE or not _is_faster():
         return False
     return needed <= devices.free_bytes() // 2

@@ -124,8 +124,11 @@ def fit(
         mean = mean + delta * (size / total)
         largest = np.maximum(largest, np.abs(raw).max(axis=0))
         count = total
-    if count == 0:
-        raise ValueError("Expected at least one shadow model to standardise by.")
+    if count < 2:
+        raise ValueError(
+            "Expected at least 2 shadow models to learn from, and one to validate by,"
+            f" got {count}: one tells no feature from another."
+        )
     lengths = np.concatenate(sizes)
     worst, middle = int(lengths.argmax()), float(np.median(lengths))
     if middle and lengths[worst] > _DIVERGED * middle:
@@ -137,11 +140,6 @@ def fit(
         )
     deviation = np.sqrt(squares / count)
     varies = deviation > 4 * np.finfo(np.float32).eps * largest
-    if count == 1:
-        raise ValueError(
-            "Expected at least 2 shadow models to learn from, and one to validate by:"
-            " one tells no feature from another."
-        )
     if not varies.any():
         raise ValueError(
             f"No feature varies between the {count} shadow models: the target leaves no"

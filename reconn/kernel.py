@@ -76,22 +76,17 @@ class Kernel(Method):
         folder, started = run.workdir / "kernel", time.monotonic()
         if (folder / SUMS).exists():
             return load(folder, run.images.shape[1:])
-        train, rest = slice(0, run.num_train), slice(run.num_train, None)
-        unseen = run.features[rest], run.images[rest], run.labels[rest]
+        arrays = run.features, run.images, run.labels
+        features, images, labels = (values[: run.num_train] for values in arrays)
+        unseen = tuple(values[run.num_train :] for values in arrays)
         model = fit(
-            run.features[train],
-            run.images[train],
-            run.labels[train],
-            self,
-            validation=unseen,
-            progress=run.progress,
+            features, images, labels, self, validation=unseen, progress=run.progress
         )
-        images, labels = model.labelled(unseen[0])
+        guesses, named = model.labelled(unseen[0])
+        squares = np.square(guesses - unseen[1])
         line = {
-            "validation_mse": float(
-                np.mean(np.square(images - unseen[1]), dtype=float)
-            ),
-            "validation_labels_right": float(np.mean(labels == unseen[2])),
+            "validation_mse": float(np.mean(squares, dtype=float)),
+            "validation_labels_right": float(np.mean(named == unseen[2])),
             "seconds": round(time.monotonic() - started, 3),
         }
         run.still_ours()
@@ -165,7 +160,7 @@ def fit(
     labels: Labels,
     kernel: Kernel,
     *,
-    validation: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
+    validation: tuple[np.ndarray, ...] | None = None,
     progress: bool = True,
 ) -> KernelRegression:
     """Fit the regression of each label, and that of the labels.
@@ -364,24 +359,15 @@ def load(folder: Path, image_shape: tuple[int, ...]) -> KernelRegression:
             )
 
     def regression(name: object) -> Regression:
-        return Regression(
-            **{
-                field.name: _read(folder / f"{name}.{field.name}.npy")
-                for field in dataclasses.fields(Regression)
-            }
-        )
+        names = [field.name for field in dataclasses.fields(Regression)]
+        return Regression(*(_read(folder / f"{name}.{field}.npy") for field in names))
 
     second = {}
     looked_at, factors = _read(folder / "looked_at.npy"), _read(folder / "factors.npy")
-    for label, (of_theta, of_answer) in zip(looked_at, factors, strict=True):
-        surrogate = Surrogate(
-            theta=regression(f"{label}.surrogate"),
-            of_theta=float(of_theta),
-            of_answer=float(of_answer),
-        )
-        second[int(label)] = SecondLook(
-            surrogate=surrogate, error=regression(f"{label}.error")
-        )
+    for label, (of_theta, of_answer) in zip(looked_at, factors.tolist(), strict=True):
+        theta, error = regression(f"{label}.surrogate"), regression(f"{label}.error")
+        surrogate = Surrogate(theta=theta, of_theta=of_theta, of_answer=of_answer)
+        second[int(label)] = SecondLook(surrogate=surrogate, error=error)
     return KernelRegression(
         image_shape=tuple(image_shape),
         of_label={int(n): regression(n) for n in _read(folder / "labels.npy")},

@@ -1,6 +1,5 @@
 """What learned reconstructors have in common: settings, and a training run."""
 
-import abc
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -27,14 +26,10 @@ class Run:
     Attributes:
       features, images, labels: of the shadow models, in random order.
       num_train: the number of models that train; the others, at the end, validate.
-      key: the run's randomness.
-      workdir: takes metrics and checkpoints.
-      kept: whether the folder outlives the run.
+      workdir, kept: the folder, and whether it outlives the run.
       start: parameters that training begins with, by name; None: they are drawn.
-      devices: among which arrays are divided; see `reconn.train`.
       still_ours: raises if another run has taken the folder; see `records.claim`.
-      progress: show a bar.
-      on_epoch: called after each epoch.
+      key, devices, progress, on_epoch: as in `reconn.train`.
     """
 
     features: Features
@@ -52,7 +47,7 @@ class Run:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Method(abc.ABC):
+class Method:
     """A way to learn a reconstructor from shadow models: `Kernel` or `Network`.
 
     Attributes:
@@ -92,17 +87,8 @@ class Method(abc.ABC):
         count = self.models or available
         return count, count - max(1, math.floor(count * self.validation_fraction))
 
-    @property
-    @abc.abstractmethod
-    def revisions(self) -> dict[str, int]:
-        """Revisions of the components that decide the numbers; see `shadow.records`."""
-
     def identity(
         self, num_features: int, image_shape: tuple[int, ...], num_train: int
     ) -> dict[str, Any]:
         """Return what decides the reconstructor, as JSON-able fields."""
         return dataclasses.asdict(self)
-
-    @abc.abstractmethod
-    def learn(self, run: Run) -> Any:
-        """Learn from shadow models: return a model, features -> images."""

@@ -102,22 +102,18 @@ def identity(
     network, key = build(module, num_features, image_shape), jax.random.key(0)
     params = jax.eval_shape(network.init, key)
     inputs = jax.ShapeDtypeStruct((2, num_features), jnp.float32)
-    parts = (
-        list(named(params)),
+    traces = (
         digest(network.init, key),
         digest(network.apply, params, inputs),
         digest(network.apply_dropout, params, key, inputs),
     )
-    return checks.fingerprint(parts)
+    return checks.fingerprint((*named(params), *traces))
 
 
 def named(params: Any) -> dict[str, Any]:
     """Return the arrays of a network by name, such as "linear_1/w", in their order."""
-    leaves = jax.tree_util.tree_leaves_with_path(params)
-    return {
-        jax.tree_util.keystr(path, simple=True, separator="/"): leaf
-        for path, leaf in leaves
-    }
+    leaves, keystr = jax.tree_util.tree_leaves_with_path(params), jax.tree_util.keystr
+    return {keystr(path, simple=True, separator="/"): leaf for path, leaf in leaves}
 
 
 def filled(network: Pure, arrays: Mapping[str, Any], field: str) -> Any:
@@ -127,18 +123,16 @@ def filled(network: Pure, arrays: Mapping[str, Any], field: str) -> Any:
     """
     params = jax.eval_shape(network.init, jax.random.key(0))
     shapes = {name: leaf.shape for name, leaf in named(params).items()}
-    differing = checks.differences(
-        {name: np.shape(array) for name, array in arrays.items()}, shapes
-    )
+    given = {name: np.shape(array) for name, array in arrays.items()}
+    differing = checks.differences(given, shapes)
     if differing:
         raise checks.FieldError(
             field,
             "Expected {} to have the architecture of this reconstructor; it differs in"
             f" {'; '.join(differing)}.",
         )
-    return jax.tree.unflatten(
-        jax.tree.structure(params), [arrays[name] for name in shapes]
-    )
+    leaves = [arrays[name] for name in shapes]
+    return jax.tree.unflatten(jax.tree.structure(params), leaves)
 
 
 def exported(network: Pure, num_features: int) -> bytes:

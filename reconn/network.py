@@ -20,7 +20,7 @@ import numpy as np
 import optax
 from jaxtyping import Array
 
-from reconn import checkpoints, modules, objective
+from reconn import modules, objective
 from reconn.feed import Batches
 from reconn.method import Features, Method, Run, TargetImages
 from reconn.modules import Mlp
@@ -131,16 +131,13 @@ class Network(Method):
         network = modules.build(self.module, num_features, image_shape)
         optimiser = self.optimiser_for(num_train // min(self.batch_size, num_train))
         params = jax.eval_shape(network.init, jax.random.key(0))
-        state = jax.eval_shape(optimiser.init, params)
+        update = params, jax.eval_shape(optimiser.init, params), params
         fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         return fields | {
             "loss": dataclasses.asdict(self.loss),
             "module": modules.identity(self.module, num_features, image_shape),
             "optimiser": checks.fingerprint(
-                [
-                    digest(optimiser.init, params),
-                    digest(optimiser.update, params, state, params),
-                ]
+                (digest(optimiser.init, params), digest(optimiser.update, *update))
             ),
         }
 
@@ -155,14 +152,14 @@ class Network(Method):
 
         Raises: FloatingPointError: a loss became NaN or infinite; says where.
         """
+        from reconn import checkpoints  # Orbax: a second, which a kernel doesn't need
+
         num_features, image_shape = run.features.shape[1], run.images.shape[1:]
         network = modules.build(self.module, num_features, image_shape)
         program = None
         if run.kept and type(self.module) not in modules.BUILDERS.values():
             program = modules.exported(network, num_features)
-        begin = None
-        if run.start is not None:
-            begin = modules.filled(network, run.start, "start")
+        begin = run.start and modules.filled(network, run.start, "start")
         placement, train = Placement.of(run.devices), slice(0, run.num_train)
         batches = Batches(
             run.features[train], run.images[train], batch_size=self.batch_size
@@ -195,8 +192,7 @@ class Network(Method):
                     state, train_loss = steps.epoch(state, epoch)
                     trained = TrainedNetwork(network.apply, state["params"], placement)
                     guesses = jnp.asarray(trained(unseen))
-                    loss = float(objective.pixels(guesses, truth, self.loss))
-                    error = float(objective.mse(guesses, truth))
+                    error = float(jnp.mean(jnp.square(guesses - truth)))
                     if not math.isfinite(error):
                         raise FloatingPointError(
                             f"The RecoNN's validation error became {error} after epoch"
@@ -205,7 +201,9 @@ class Network(Method):
                     line = {
                         "epoch": epoch + 1,
                         "train_loss": train_loss,
-                        "validation_loss": loss,
+                        "validation_loss": float(
+                            objective.pixels(guesses, truth, self.loss)
+                        ),
                         "validation_mse": error,
                         "seconds": round(time.monotonic() - started, 3),
                     }

@@ -66,8 +66,3 @@ def fooled(of_guesses: Scores) -> Float32[Array, ""]:
 def judged(of_real: Scores, of_guesses: Scores) -> Float32[Array, ""]:
     """Return the discriminator's loss: least at scores 1 for real, 0 for guesses."""
     return jnp.mean(jnp.square(of_real - 1)) + jnp.mean(jnp.square(of_guesses))
-
-
-def mse(reconstructed: Batch, images: Batch) -> Float32[Array, ""]:
-    """Return the mean squared error per pixel."""
-    return jnp.mean(jnp.square(reconstructed - images))

@@ -1,8 +1,4 @@
-"""The two optimisers that reconstructor networks were measured with.
-
-Both are functions of the length of training, as `Network.optimiser` may be: a learning
-rate that rises over some epochs and then falls to zero needs to know it.
-"""
+"""Optimisers that depend on the length of training, as `Network.optimiser` may."""
 
 import dataclasses
 import functools

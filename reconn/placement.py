@@ -17,8 +17,7 @@ from shadow import checks
 
 _SMALL = 1 << 16  # numbers; a smaller array isn't worth dividing
 _AXIS = "devices"
-# Seconds that processes wait for one that comes late.
-_PATIENCE = 3600
+_PATIENCE = 3600  # seconds that processes wait for one that comes late
 
 
 @dataclasses.dataclass(frozen=True)

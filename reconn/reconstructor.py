@@ -95,8 +95,7 @@ class Reconstructor:
             params = modules.named(jax.device_get(self.model.params))
             arrays |= {f"{_NETWORK}{name}": array for name, array in params.items()}
             if self.model.program is not None:
-                program = np.frombuffer(self.model.program, np.uint8)
-                arrays[_PROGRAM] = program
+                arrays[_PROGRAM] = np.frombuffer(self.model.program, np.uint8)
         safetensors.write(workdir / FILE, arrays)
 
 
@@ -141,18 +140,13 @@ def load(workdir: str | os.PathLike) -> Reconstructor:
     if settings is None:
         model = kernel.load(workdir / "kernel", mean.shape)
     elif builder is None:
-        program = arrays[_PROGRAM].tobytes()
-        infer = export.deserialize(bytearray(program)).call
+        program = export.deserialize(bytearray(arrays[_PROGRAM].tobytes()))
         model = TrainedNetwork(
-            lambda params, inputs: infer(list(params.values()), inputs),
-            params,
-            program=program,
+            lambda params, inputs: program.call(list(params.values()), inputs), params
         )
     else:
-        network = modules.build(builder, standardiser.num_features, mean.shape)
-        model = TrainedNetwork(
-            network.apply, modules.filled(network, params, "network")
-        )
+        pure = modules.build(builder, standardiser.num_features, mean.shape)
+        model = TrainedNetwork(pure.apply, modules.filled(pure, params, "network"))
     return Reconstructor(
         view=record.configuration["view"],
         standardiser=standardiser,

@@ -13,7 +13,7 @@ from jaxtyping import Float, Float32
 from reconn import algebra
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Regression:
     """A fitted regression, of outputs on features.
 
@@ -48,13 +48,8 @@ class Regression:
         kernel[np.diag_indices(len(kernel))] += ridge
         offset = values.mean(axis=0, dtype=np.float64)
         weights = algebra.solve(kernel, values - offset)
-        return cls(
-            points=points,
-            centre=centre,
-            width=scale * median,
-            outputs=weights.astype(np.float32),
-            offset=offset.astype(np.float32),
-        )
+        outputs = weights.astype(np.float32)
+        return cls(points, centre, scale * median, outputs, offset.astype(np.float32))
 
     @classmethod
     def fit_left_out(
@@ -88,13 +83,8 @@ class Regression:
         # Without model i the weights are w - K^-1[:, i] w_i / K^-1[i, i].
         share = np.einsum("ij,ji->i", across, inverse) / np.diag(inverse)
         left_out = offset + across @ weights - share[:, None] * weights
-        fitted = cls(
-            points=points,
-            centre=centre,
-            width=scale * median,
-            outputs=weights.astype(np.float32),
-            offset=offset.astype(np.float32),
-        )
+        outputs, width = weights.astype(np.float32), scale * median
+        fitted = cls(points, centre, width, outputs, offset.astype(np.float32))
         return fitted, left_out
 
     def __call__(self, features: np.ndarray) -> Float[np.ndarray, "models outputs"]:

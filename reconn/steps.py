@@ -137,13 +137,8 @@ class Steps:
     ) -> tuple[dict[str, Any], list[Array]]:
         """Take all steps of an epoch with batches from the host; return the losses."""
         done, losses = 0, list[Array]()
-        most = 1 if self._one_by_one else self.batches.steps
-        pieces = (
-            (inputs[i : i + most], images[i : i + most])
-            for inputs, images in self.batches.epoch(order)
-            for i in range(0, len(inputs), most)
-        )
-        for inputs, images in pieces:
+        at_once = 1 if self._one_by_one else self.batches.steps
+        for inputs, images in self.batches.epoch(order, at_once):
             rows = slice(done, done + len(inputs))
             batch = self.placement.batches(inputs, images)
             moving, values = self.scan(moving, None, batch, keys[rows], self._lpips)

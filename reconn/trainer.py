@@ -1,12 +1,10 @@
 """Training a reconstructor on shadow models.
 
 Nothing here sees a released model or its target: statistics, training and the choice of
-the best epoch use shadow models only, a fixed part of them for validation. A training
-run is a function of (models, method, key).
+the best epoch use shadow models only, a fixed part of them for validation.
 """
 
 import contextlib
-import itertools
 import os
 import tempfile
 from collections.abc import Callable, Sequence
@@ -18,7 +16,8 @@ import numpy as np
 from jaxtyping import Array
 
 from reconn import features, modules, reconstructor
-from reconn.method import JUDGED, Method, Run
+from reconn.kernel import Kernel
+from reconn.method import JUDGED, Run
 from reconn.network import Network, TrainedNetwork
 from reconn.reconstructor import Reconstructor
 from reconn.shrinkage import Shrinkage
@@ -31,7 +30,7 @@ from shadow.views import EVERYTHING, View
 
 def train(
     models: ShadowModels | Store,
-    method: Method,
+    method: Kernel | Network,
     *,
     key: Array,
     workdir: str | os.PathLike | None = None,
@@ -47,32 +46,26 @@ def train(
       models: the shadow models and their targets, in memory or in a finished store.
       method: `Kernel` or `Network`, with its settings.
       key: the key of the network's initialisation and of the order of batches.
-      workdir: takes checkpoints/, metrics.jsonl (one line per epoch: epoch,
-        train_loss, validation_loss (of the pixels), validation_mse, seconds) and, in
-        the end, reconstructor.safetensors, which `load` reads. A run that was begun
-        there with the same arguments is continued; run.json remembers them. A kernel
-        regression is kept in kernel/, and has one line of metrics. None: nothing is
-        kept.
+      workdir: takes what `load` reads, checkpoints, and metrics.jsonl: one line per
+        epoch (epoch, train_loss, validation_loss of the pixels, validation_mse,
+        seconds), one of a kernel regression. A run that was begun there with the same
+        arguments, which run.json remembers, is continued. None: nothing is kept.
       view: the view of theta that the attack gets; default: all weights.
       start: a network of the same architecture whose parameters training begins with,
         such as that of another fixed set (Figure 12 of Balle et al. 2022). It keeps its
-        features; they are standardised by the new shadow models. None: parameters are
-        drawn.
+        features, standardised by the new shadow models. None: parameters are drawn.
       devices: among which batches and large arrays are divided; None: all accelerators,
-        or else one CPU device per process, which uses all cores. A run may go on on
-        others. They may be those of several processes (`jax.distributed`); all of them
-        call this, with a `workdir` that all see.
+        or else one CPU device per process. A run may go on on others. They may be those
+        of several processes (`jax.distributed`), which all call this.
       progress: show a bar with the time left.
       on_epoch: called after each epoch.
     Returns: the attack: the kernel regression, or the network of the epoch that
       `method.kept` says.
     Raises:
       FloatingPointError: a loss became NaN or infinite; says where.
-      ConfigurationMismatchError, VersionMismatchError: another run was begun in
-        `workdir`.
-      FieldError: `start` is not a network, or one of another architecture; `module`
-        isn't one of the three kinds; several processes without a `workdir`, or for a
-        kernel regression, which one process fits.
+      ConfigurationMismatchError, VersionMismatchError: another run was begun there.
+      FieldError: a `start` of another architecture, a module that is none, several
+        processes without a `workdir` or for a kernel, which one fits.
       ValueError: fewer than two shadow models, or than method.models.
     """
     begin, processes = None, jax.process_count()
@@ -115,20 +108,13 @@ def train(
     )
     record = Record.of(run, **method.revisions)
     with contextlib.ExitStack() as stack:
-        if workdir is None:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        else:
-            folder = Path(workdir)
-        begun = itertools.chain(
-            (folder / "checkpoints").glob("[0-9]*"),
-            (folder / "kernel").glob("*.npy"),
-            folder.glob(reconstructor.FILE),
-        )
+        folder = Path(workdir or stack.enter_context(tempfile.TemporaryDirectory()))
+        results = ("checkpoints/[0-9]*", "kernel/*.npy", reconstructor.FILE)
         still_ours = records.claim(
             folder / "run.json",
             record,
             f"The reconstructor in {folder}",
-            begun=any(begun),
+            begun=any(any(folder.glob(pattern)) for pattern in results),
         )
         # A file of this record and process alone: another run may take the folder.
         mark = f"{record.fingerprint()[:12]}-{jax.process_index()}"
