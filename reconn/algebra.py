@@ -31,7 +31,7 @@ def products(
     rows: Float32[np.ndarray, "rows features"],
     columns: Float32[np.ndarray, "columns features"],
 ) -> Float32[np.ndarray, "rows columns"]:
-    """Return rows columns^T."""
+    """Return the products rows columns^T, in float32."""
     products = len(rows) * len(columns)
     needed = rows.nbytes + columns.nbytes + 4 * products
     if not _on_device(float(products) * rows.shape[1], needed):

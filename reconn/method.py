@@ -1,7 +1,6 @@
 """What learned reconstructors have in common: settings, and a training run."""
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -73,19 +72,6 @@ class Method:
         checks.positive("clip", self.clip)
         checks.positive("validation_fraction", self.validation_fraction)
         checks.within("validation_fraction", self.validation_fraction, 0, 1)
-
-    def divide(self, available: int) -> tuple[int, int]:
-        """Return how many shadow models are used, and how many of these train.
-
-        Raises: ValueError: there are fewer than `models`, or fewer than two.
-        """
-        if available < max(2, self.models or 0):
-            raise ValueError(
-                f"Expected at least {max(2, self.models or 0)} shadow models, got"
-                f" {available}."
-            )
-        count = self.models or available
-        return count, count - max(1, math.floor(count * self.validation_fraction))
 
     def identity(
         self, num_features: int, image_shape: tuple[int, ...], num_train: int

@@ -22,10 +22,10 @@ _PATIENCE = 3600  # seconds that processes wait for one that comes late
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-    """An arrangement of devices.
+    """Devices that compute together, and what lies where.
 
     Attributes:
-      devices: the devices that compute together, at least one.
+      devices: at least one.
     """
 
     devices: tuple[jax.Device, ...]

@@ -1,6 +1,6 @@
 """The compiled steps of a RecoNN's training, an epoch at a time."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -35,7 +35,7 @@ class Steps:
         placement: Placement,
         resident: bool | None = None,
     ) -> None:
-        """Compile nothing yet.
+        """Prepare the steps; they are compiled when they are first taken.
 
         Args:
           network, optimiser, loss: the RecoNN and its training.
@@ -106,11 +106,22 @@ class Steps:
         if self._is_resident():
             if self._on_device is None:
                 self._on_device = self.placement.tree(batches.arrays)
-            rows = batches.rows(order).astype(np.int32)
-            moving, values = self.scan(moving, self._on_device, rows, keys, self._lpips)
-            parts = [values]
+            fed: Iterable[Any] = [batches.rows(order).astype(np.int32)]
         else:
-            moving, parts = self._fed(moving, order, keys)
+            at_once = 1 if self._one_by_one else batches.steps
+            gathered = batches.epoch(order, at_once)
+            fed = (self.placement.batches(*arrays) for arrays in gathered)
+        done, parts = 0, list[Array]()
+        for batch in fed:
+            steps = slice(done, done + len(jax.tree.leaves(batch)[0]))
+            moving, values = self.scan(
+                moving, self._on_device, batch, keys[steps], self._lpips
+            )
+            # One call computes, one waits with its batches on the device, no more.
+            if parts:
+                parts[-1].block_until_ready()
+            parts.append(values)
+            done = steps.stop
         # The losses are read once an epoch: to read is to wait for the device.
         losses = np.concatenate(jax.device_get(parts))
         wrong = np.flatnonzero(~np.isfinite(losses))
@@ -131,23 +142,6 @@ class Steps:
                 and self.batches.nbytes <= devices.free_bytes() // 2
             )
         return self._resident
-
-    def _fed(
-        self, moving: dict[str, Any], order: np.ndarray, keys: Any
-    ) -> tuple[dict[str, Any], list[Array]]:
-        """Take all steps of an epoch with batches from the host; return the losses."""
-        done, losses = 0, list[Array]()
-        at_once = 1 if self._one_by_one else self.batches.steps
-        for inputs, images in self.batches.epoch(order, at_once):
-            rows = slice(done, done + len(inputs))
-            batch = self.placement.batches(inputs, images)
-            moving, values = self.scan(moving, None, batch, keys[rows], self._lpips)
-            # One call computes, one waits with its batches on the device, no more.
-            if losses:
-                losses[-1].block_until_ready()
-            losses.append(values)
-            done = rows.stop
-        return moving, losses
 
     def _scan(
         self,

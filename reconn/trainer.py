@@ -5,6 +5,7 @@ the best epoch use shadow models only, a fixed part of them for validation.
 """
 
 import contextlib
+import math
 import os
 import tempfile
 from collections.abc import Callable, Sequence
@@ -84,7 +85,11 @@ def train(
                 " begin with. Leave it out.",
             )
         begin = modules.named(trained.params)
-    num_models, num_train = method.divide(len(models))
+    least = max(2, method.models or 0)
+    if len(models) < least:
+        raise ValueError(f"Expected at least {least} shadow models, got {len(models)}.")
+    num_models = method.models or len(models)
+    num_train = num_models - max(1, math.floor(num_models * method.validation_fraction))
     # The last models validate; targets lie in random order. Statistics of the training
     # part alone, so that validation is as blind as an attack.
     standardiser = features.fit(
