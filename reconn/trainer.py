@@ -76,15 +76,6 @@ def train(
             "Expected {} to be a Network, and a workdir that all see, since there are"
             f" {processes} processes; one process fits a Kernel.",
         )
-    if start is not None:
-        trained = start.model
-        if not (isinstance(method, Network) and isinstance(trained, TrainedNetwork)):
-            raise checks.FieldError(
-                "start",
-                "{} is for networks alone: a kernel regression has no parameters to"
-                " begin with. Leave it out.",
-            )
-        begin = modules.named(trained.params)
     least = max(2, method.models or 0)
     if len(models) < least:
         raise ValueError(f"Expected at least {least} shadow models, got {len(models)}.")
@@ -104,10 +95,18 @@ def train(
         "models": models.fingerprint(),
         "view": {"fingerprint": view.fingerprint(), "what": view.what},
     }
-    if start is not None and begin is not None:
-        standardiser = standardiser.seeing(start.standardiser)
+    if start is not None:
+        trained = start.model
+        if not (isinstance(method, Network) and isinstance(trained, TrainedNetwork)):
+            raise checks.FieldError(
+                "start",
+                "{} is for networks alone: a kernel regression has no parameters to"
+                " begin with. Leave it out.",
+            )
+        begin = modules.named(trained.params)
         arrays = [checks.digest(np.asarray(array)) for array in begin.values()]
         run["start"] = checks.fingerprint(arrays)
+        standardiser = standardiser.seeing(start.standardiser)
     run[method.kind] = method.identity(
         standardiser.num_features, models.image_shape, num_train
     )
