@@ -42,7 +42,8 @@ from informed.attacks.inversion.span_derivatives import Span, SpanPrograms
 from informed.attacks.seeds import seed_search as seeds
 from informed.attacks.stationary.gradients import PenalisedGradients
 from informed.experiment.training_settings import TrainingConfig
-from reconn.losses import LossConfig
+from reconn import modules
+from reconn.feed import Batches
 from reconn.placement import Placement
 from reconn.steps import Steps
 from shadow import Examples, devices, parallel, victims, width
@@ -178,14 +179,19 @@ def network(features: int, shape: tuple[int, ...], **settings: Any) -> Row:
     """A row: an epoch of steps, features on the card."""
 
     def row(on: Mesh) -> dict[str, Any]:
-        config = reconn.ReconnConfig(**settings)
+        method = reconn.Network(**settings)
         steps, models = 32, 59_000
+        arrays = [
+            np.broadcast_to(np.float32(0), (models, *rest))
+            for rest in ((features,), shape)
+        ]
         run = Steps(
-            config.network(features, shape),
-            config,
-            steps,
-            jax.random.key(0),
-            image_shape=shape,
+            modules.build(method.module, features, shape),
+            method.optimiser_for(steps),
+            method.loss,
+            Batches(*arrays, batch_size=method.batch_size),
+            epochs=method.epochs,
+            key=jax.random.key(0),
             placement=Placement.of(None),
         )
         moving = jax.eval_shape(run.start)
@@ -193,11 +199,10 @@ def network(features: int, shape: tuple[int, ...], **settings: Any) -> Row:
         some = jax.ShapeDtypeStruct
         lowered = lower(
             on,
-            run._gathering,
+            run.scan,
             moving,
-            some((models, features), np.float32),
-            some((models, *shape), np.float32),
-            some((steps, config.batch_size), np.int32),
+            (some((models, features), np.float32), some((models, *shape), np.float32)),
+            some((steps, method.batch_size), np.int32),
             some((steps, 2), np.uint32),
             run._lpips,
         )
@@ -323,7 +328,7 @@ def bilevel_attack(on: Mesh) -> dict[str, Any]:
 
 _PRIVATE = PrivacyConfig(clip_norm=1.0, noise_multiplier=1.0)
 _SAMPLED = PrivacyConfig(clip_norm=1.0, noise_multiplier=1.0, sampling_probability=0.1)
-_TABLE_VII = {"architecture": "transposed_cnn", "widths": (4096,)}
+_TABLE_VII = reconn.transposed_cnn()
 ROWS: dict[str, Row] = {
     "MLP 10,000": factory("mlp", 10_000),
     "MLP 10,000 Adam": factory("mlp", 10_000, optimiser="adam"),
@@ -351,9 +356,12 @@ ROWS: dict[str, Row] = {
     "CNN 5,000 batches of 128": factory("cnn", 5000, batch_size=128),
     "CNN 5,000 private": factory("cnn", 5000, privacy=_PRIVATE),
     "RecoNN MLP": network(7960, MNIST),
-    "RecoNN Table VII": network(55_208, CIFAR, **_TABLE_VII),
+    "RecoNN Table VII": network(55_208, CIFAR, module=_TABLE_VII),
     "RecoNN LPIPS and GAN": network(
-        55_208, CIFAR, loss=LossConfig(lpips=1.0, adversarial=0.01), **_TABLE_VII
+        55_208,
+        CIFAR,
+        loss=reconn.Loss(lpips=1.0, adversarial=0.01),
+        module=_TABLE_VII,
     ),
     "inversion in the span": inversion_in_span,
     "response": response_of_the_fixed_set,

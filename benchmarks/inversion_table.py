@@ -12,7 +12,6 @@ and a kernel regression attack the same models, from --shadow shadow models.
 import argparse
 import dataclasses
 import json
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -276,21 +275,11 @@ class Bench:
             shadows.train(self.split.shadow), self.split.shadow
         )
         found = {}
-        for kind in ("network", "kernel"):
-            config = reconn.ReconnConfig(kind=kind, batch_size=32, epochs=60)
-            with tempfile.TemporaryDirectory() as workdir:
-                trained = reconn.train(
-                    models,
-                    config,
-                    key=jax.random.key(2),
-                    workdir=workdir,
-                    progress=False,
-                )
-                guess = informed.ReconnAttack(trained)(
-                    release, informed.Knowledge(), key=jax.random.key(3)
-                )
+        for method in (reconn.Network(batch_size=32, epochs=60), reconn.Kernel()):
+            attack = reconn.train(models, method, key=jax.random.key(2), progress=False)
+            guess = attack(release, informed.Knowledge())
             error = informed.mse(self.split.test.images, guess.images).mean()
-            found[f"{kind}_mse"] = two_digits(error)
+            found[f"{method.kind}_mse"] = two_digits(error)
         return found
 
 

@@ -5,7 +5,6 @@
 
 The network of Table V on random features. gemm_fraction: time of the matrix products of
 an epoch alone, forward and backward, in the same process, over the time of the epoch.
-data_wait_fraction: share of the epoch that was spent waiting for batches.
 
 --decoder: a step of Table VII's network on 2,000 features, with the transposed
 convolutions of the toolkit and of Haiku, each alone and as the only step of a scan.
@@ -24,8 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import reconn
-from reconn import enlarging, networks
-from reconn.batches import Batches
+from reconn import enlarging, modules
+from reconn.feed import Batches
 from reconn.placement import Placement
 from reconn.steps import Steps
 from shadow import devices
@@ -46,39 +45,26 @@ def main() -> None:
     if arguments.decoder:
         print(json.dumps(_decoder()))
         return
-    config = reconn.ReconnConfig(
-        input_dropout=arguments.dropout, dropout=arguments.dropout
-    )
+    module = reconn.mlp(input_dropout=arguments.dropout, dropout=arguments.dropout)
+    method = reconn.Network(module=module)
     rng = np.random.default_rng(0)
     batches = Batches(
         rng.standard_normal((arguments.models, arguments.features), np.float32),
         rng.random((arguments.models, *SHAPE), np.float32),
-        batch_size=config.batch_size,
+        batch_size=method.batch_size,
     )
-    network = config.network(arguments.features, SHAPE)
-    run = Steps(
-        network,
-        config,
-        batches.steps,
-        jax.random.key(0),
-        image_shape=SHAPE,
-        placement=Placement.of(None),
-    )
-    state, _ = run.epoch(run.start(), batches, 0)
-    batches.waited_s = 0.0
+    run = _steps(method, batches)
+    state, _ = run.epoch(run.start(), 0)
     start = time.perf_counter()
     for epoch in range(1, 1 + arguments.epochs):
-        state, _ = run.epoch(state, batches, epoch)
+        state, _ = run.epoch(state, epoch)
     epoch_s = (time.perf_counter() - start) / arguments.epochs
-    products_s = batches.steps * _products(arguments.features, config)
+    products_s = batches.steps * _products(arguments.features, method)
     print(
         json.dumps(
             {
                 "epoch_s": round(epoch_s, 2),
                 "gemm_fraction": round(products_s / epoch_s, 3),
-                "data_wait_fraction": round(
-                    batches.waited_s / arguments.epochs / epoch_s, 4
-                ),
                 "models": arguments.models,
                 "steps": batches.steps,
             }
@@ -86,16 +72,30 @@ def main() -> None:
     )
 
 
-def _products(features: int, config: reconn.ReconnConfig, repeats: int = 50) -> float:
+def _steps(method: reconn.Network, batches: Batches) -> Steps:
+    """Return the steps of a network on these batches."""
+    inputs, images = batches.arrays
+    return Steps(
+        modules.build(method.module, inputs.shape[1], images.shape[1:]),
+        method.optimiser_for(batches.steps),
+        method.loss,
+        batches,
+        epochs=method.epochs,
+        key=jax.random.key(0),
+        placement=Placement.of(None),
+    )
+
+
+def _products(features: int, method: reconn.Network, repeats: int = 50) -> float:
     """Seconds for the matrix products of one step, forward and backward."""
-    sizes = (features, *config.widths, int(np.prod(SHAPE)))
+    sizes = (features, *method.module.widths, int(np.prod(SHAPE)))
     keys = jax.random.split(jax.random.key(1), 2 * len(sizes))
     weights = [
         jax.random.normal(keys[i], (before, after))
         for i, (before, after) in enumerate(itertools.pairwise(sizes))
     ]
     values = [
-        jax.random.normal(keys[len(sizes) + i], (config.batch_size, size))
+        jax.random.normal(keys[len(sizes) + i], (method.batch_size, size))
         for i, size in enumerate(sizes)
     ]
 
@@ -125,29 +125,27 @@ def _products(features: int, config: reconn.ReconnConfig, repeats: int = 50) -> 
 def _decoder(features: int = 2000, repeats: int = 5) -> dict[str, float]:
     """Seconds of a step of Table VII's network, least of some turns, and the ratio."""
     shape = (32, 32, 3)
-    config = reconn.ReconnConfig(architecture="transposed_cnn", widths=(2048,))
-    key = jax.random.key(0)
-    inputs = jax.random.normal(key, (1, config.batch_size, features))
-    images = jax.random.uniform(key, (1, config.batch_size, *shape))
+    method = reconn.Network(module=reconn.transposed_cnn(widths=(2048,)))
+    key, size = jax.random.key(0), method.batch_size
+    inputs = np.asarray(jax.random.normal(key, (size, features)))
+    images = np.asarray(jax.random.uniform(key, (size, *shape)))
+    batch = (inputs[None], images[None])
     keys = jax.random.key_data(key)[None]
     programs = {}
     for made_by, module in (("ours", enlarging.Enlarging), ("haiku", _haikus)):
-        with mock.patch.object(networks, "Enlarging", module):
-            network = config.network(features, shape)
-            run = Steps(
-                network, config, 1, key, image_shape=shape, placement=Placement.of(None)
-            )
+        with mock.patch.object(modules, "Enlarging", module):
+            run = _steps(method, Batches(inputs, images, batch_size=size))
             state = run.start()
             moving = {k: v for k, v in state.items() if not k.startswith("best")}
             for name, alone in (("alone", True), ("in_a_scan", False)):
                 run._one_by_one = alone
-                jitted = jax.jit(lambda *values, run=run: run._scan_steps(*values))
-                lowered = jitted.lower(moving, inputs, images, keys, None)
+                jitted = jax.jit(lambda *values, run=run: run._scan(*values))
+                lowered = jitted.lower(moving, None, batch, keys, None)
                 programs[f"{made_by}_{name}_s"] = lowered.compile()
     seconds = dict.fromkeys(programs, float("inf"))
     for _, (name, program) in itertools.product(range(repeats), programs.items()):
         start = time.perf_counter()
-        jax.block_until_ready(program(moving, inputs, images, keys, None))
+        jax.block_until_ready(program(moving, None, batch, keys, None))
         seconds[name] = min(seconds[name], time.perf_counter() - start)
     ratio = seconds["haiku_in_a_scan_s"] / seconds["ours_alone_s"]
     return {name: round(s, 3) for name, s in seconds.items()} | {

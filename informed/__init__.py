@@ -26,7 +26,6 @@ if TYPE_CHECKING:
         ReconstructionMembership,
         RetrainingMembership,
     )
-    from informed.attacks.reconn import ReconnAttack
     from informed.audit.auditing import audit
     from informed.experiment.defaults import defaults
     from informed.experiment.named import add_attack
@@ -44,7 +43,6 @@ __getattr__, __dir__, __all__ = lazy.names(
         "informed.attacks.inversion": "InversionConfig Inversion",
         "informed.attacks.membership_attacks": "ReconstructionMembership"
         " RetrainingMembership",
-        "informed.attacks.reconn": "ReconnAttack",
         "informed.audit.auditing": "audit",
         "informed.metrics": "compare mse nearest_neighbours success_rate",
         "informed.experiment.defaults": "defaults",

@@ -1,18 +1,13 @@
 """The learned attacks: reconstructors from weights to images.
 
-views       what is seen of theta: weights, layers, black-box logits
-features    a view to the network's input
-kernel      the reconstructor in closed form: its regressions, and
-second_look what theta has beyond their answer
-networks    the reconstructor networks
-losses      what they minimise
-perceptual  LPIPS
-config      architecture and training
-batches     rows gathered while the device computes
-placement   several devices
-steps       the compiled steps of an epoch
-saving      a trained reconstructor as one .safetensors file
-trainer     training with checkpoints, and the trained reconstructor
+    attack = reconn.train(store, reconn.Kernel(), key=key, workdir="runs/x")
+    guess = attack(releases, knowledge, key=key)
+    attack = reconn.load("runs/x")
+
+trainer   training, which returns an attack (`reconstructor`)
+kernel    ridge regression in closed form (`ridge`, `algebra`), and a `second_look`
+network   the paper's network: `modules`, `objective`, `optimisers`, `steps`
+features  a view of theta to the input of either; `shrinkage` follows both
 """
 
 from typing import TYPE_CHECKING
@@ -20,21 +15,26 @@ from typing import TYPE_CHECKING
 from dp import lazy
 
 if TYPE_CHECKING:
-    from reconn.config import ReconnConfig
     from reconn.features import Standardiser
-    from reconn.kernel import KernelConfig
-    from reconn.losses import LossConfig
-    from reconn.trainer import Reconstructor, load, train
-    from shadow.views import View, ViewConfig
+    from reconn.kernel import Kernel
+    from reconn.modules import Mlp as mlp
+    from reconn.modules import TransposedCnn as transposed_cnn
+    from reconn.network import Network
+    from reconn.objective import Loss
+    from reconn.optimisers import adam_cosine, rmsprop
+    from reconn.reconstructor import Reconstructor, load
+    from reconn.trainer import train
 
 __getattr__, __dir__, __all__ = lazy.names(
     __name__,
     {
-        "reconn.config": "ReconnConfig",
         "reconn.features": "Standardiser",
-        "reconn.kernel": "KernelConfig",
-        "reconn.losses": "LossConfig",
-        "reconn.trainer": "Reconstructor load train",
-        "shadow.views": "View ViewConfig",
+        "reconn.kernel": "Kernel",
+        "reconn.modules": "mlp=Mlp transposed_cnn=TransposedCnn",
+        "reconn.network": "Network",
+        "reconn.objective": "Loss",
+        "reconn.optimisers": "adam_cosine rmsprop",
+        "reconn.reconstructor": "Reconstructor load",
+        "reconn.trainer": "train",
     },
 )

@@ -28,19 +28,20 @@ Square = Float[np.ndarray, "rows rows"]
 
 
 def products(
-    left: Float32[np.ndarray, "rows features"],
-    right: Float32[np.ndarray, "columns features"],
+    rows: Float32[np.ndarray, "rows features"],
+    columns: Float32[np.ndarray, "columns features"],
 ) -> Float32[np.ndarray, "rows columns"]:
-    """left right^T."""
-    work = float(len(left)) * len(right) * left.shape[1]
-    if not _on_device(work, left.nbytes + right.nbytes + 4 * len(left) * len(right)):
-        return left @ right.T
-    return np.asarray(jnp.matmul(left, right.T, precision="highest"))
+    """Return the products rows columns^T, in float32."""
+    products = len(rows) * len(columns)
+    needed = rows.nbytes + columns.nbytes + 4 * products
+    if not _on_device(float(products) * rows.shape[1], needed):
+        return rows @ columns.T
+    return np.asarray(jnp.matmul(rows, columns.T, precision="highest"))
 
 
 def inverse(matrix: Square) -> Square:
-    """Of a positive definite matrix."""
-    if not _on_device(_cubed(matrix), _ARRAYS * matrix.nbytes):
+    """Return the inverse of a positive definite matrix."""
+    if not _on_device(float(len(matrix)) ** 3, _ARRAYS * matrix.nbytes):
         return np.linalg.inv(matrix)
     return _in_float64(jnp.linalg.inv, matrix)
 
@@ -48,8 +49,8 @@ def inverse(matrix: Square) -> Square:
 def solve(
     matrix: Square, values: Float[np.ndarray, "rows columns"]
 ) -> Float[np.ndarray, "rows columns"]:
-    """matrix^-1 values, of a positive definite matrix, which is overwritten."""
-    if not _on_device(_cubed(matrix), _ARRAYS * matrix.nbytes):
+    """Return matrix^-1 values; the positive definite matrix is overwritten."""
+    if not _on_device(float(len(matrix)) ** 3, _ARRAYS * matrix.nbytes):
         factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True)
         return scipy.linalg.cho_solve(factor, values)
     solving = functools.partial(jax.scipy.linalg.solve, assume_a="pos")
@@ -58,27 +59,17 @@ def solve(
 
 def _in_float64(function: Callable, *arrays: np.ndarray) -> np.ndarray:
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
-        found = np.asarray(
+        result = np.asarray(
             function(*(jnp.asarray(array, jnp.float64) for array in arrays))
         )
     # NumPy and SciPy raise it; XLA's answer isn't a number.
-    if not np.isfinite(found).all():
+    if not np.isfinite(result).all():
         raise np.linalg.LinAlgError("The matrix is singular, or not positive definite.")
-    return found
-
-
-def _cubed(matrix: np.ndarray) -> float:
-    """Multiplications of a square matrix by another."""
-    return float(len(matrix)) ** 3
+    return result
 
 
 def _on_device(work: float, needed: int) -> bool:
-    """Whether an accelerator is there, has the room, and is faster.
-
-    Args:
-      work: multiplications.
-      needed: bytes.
-    """
+    """Return whether an accelerator is faster for so many multiplications and bytes."""
     if devices.cache_bound() or work < _LITTLE or not _is_faster():
         return False
     return needed <= devices.free_bytes() // 2
@@ -86,7 +77,7 @@ def _on_device(work: float, needed: int) -> bool:
 
 @functools.cache
 def _is_faster() -> bool:
-    """Measured once: float64 is slow on many cards."""
+    """Measure once: float64 is slow on many cards."""
     matrix = np.eye(_TRIED) + 1.0 / _TRIED
 
     def on_device() -> None:

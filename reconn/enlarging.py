@@ -26,17 +26,17 @@ class Enlarging(hk.Module):
     """
 
     def __init__(self, channels: int, name: str = "conv2_d_transpose") -> None:
-        """Of how many channels the output is."""
+        """Enlarge to images of so many channels."""
         super().__init__(name=name)
         self.channels = channels
 
     def __call__(
-        self, images: Float[Array, "images rows columns own"]
+        self, images: Float[Array, "images rows columns depth"]
     ) -> Float[Array, "images rows2 columns2 channels"]:
-        """The enlarged images."""
-        own = images.shape[-1]
-        initial = hk.initializers.TruncatedNormal(1 / np.sqrt(_SIDE * _SIDE * own))
-        shape = (_SIDE, _SIDE, self.channels, own)
+        """Return images of twice the height and width."""
+        depth = images.shape[-1]
+        initial = hk.initializers.TruncatedNormal(1 / np.sqrt(_SIDE * _SIDE * depth))
+        shape = (_SIDE, _SIDE, self.channels, depth)
         kernel = hk.get_parameter("w", shape, images.dtype, init=initial)
         bias = hk.get_parameter("b", (self.channels,), images.dtype, init=jnp.zeros)
         enlarged = transposed(images, kernel)
@@ -44,11 +44,11 @@ class Enlarging(hk.Module):
 
 
 def transposed(
-    images: Float[Array, "images rows columns own"],
-    kernel: Float[Array, "side side channels own"],
+    images: Float[Array, "images rows columns depth"],
+    kernel: Float[Array, "side side channels depth"],
 ) -> Float[Array, "images rows2 columns2 channels"]:
-    """`lax.conv_transpose` of stride 2 with padding "SAME" and a kernel of 5 x 5."""
-    count, rows, columns, own = images.shape
+    """Return `lax.conv_transpose` of stride 2, padding "SAME" and a kernel of 5 x 5."""
+    count, rows, columns, depth = images.shape
     channels = kernel.shape[2]
     kernels = jnp.stack(
         [
@@ -61,7 +61,7 @@ def transposed(
     # (images, rows, columns, parity of the row * parity of the column * channels)
     parts = lax.conv_general_dilated(
         images,
-        kernels.reshape(3, 3, 4 * channels, own),
+        kernels.reshape(3, 3, 4 * channels, depth),
         window_strides=(1, 1),
         padding=((1, 1), (1, 1)),
         dimension_numbers=("NHWC", "HWOI", "NHWC"),
@@ -73,7 +73,7 @@ def transposed(
 
 
 def _by_parity(kernel: Array, *, axis: int) -> tuple[Array, Array]:
-    """Three entries of the kernel each, for pixels at even places and at odd ones.
+    """Return the three entries that meet pixels at even places, and those at odd ones.
 
     At an even place it meets the pixel before and the pixel itself, so a zero stands
     for the pixel after.

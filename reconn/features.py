@@ -36,11 +36,11 @@ class Standardiser:
 
     @property
     def num_features(self) -> int:
-        """Length of the RecoNN's input."""
+        """The length of the RecoNN's input."""
         return int(np.count_nonzero(self.scale))
 
     def seeing(self, other: "Standardiser") -> "Standardiser":
-        """The same statistics, of the features that another one keeps.
+        """Return the same statistics, of the features that another one keeps.
 
         What doesn't vary here is divided by the other's deviation: for a network that
         was trained on the other's features (another fixed set leaves other pixels
@@ -54,13 +54,13 @@ class Standardiser:
                 f"Expected {{}} to see {self.scale.size} features or weights, as these"
                 f" shadow models have, got one of {other.scale.size}.",
             )
-        own = np.where(self.scale > 0, self.scale, other.scale)
-        return dataclasses.replace(self, scale=np.where(other.scale > 0, own, 0))
+        scale = np.where(self.scale > 0, self.scale, other.scale)
+        return dataclasses.replace(self, scale=np.where(other.scale > 0, scale, 0))
 
     def __call__(
         self, raw: Float32[np.ndarray, "models raw"]
     ) -> Float32[np.ndarray, "models features"]:
-        """Standardised features, or weights.
+        """Return standardised features, or weights.
 
         Raises: ValueError: features of another length than the fitted ones, or not
           finite.
@@ -90,7 +90,7 @@ def fit(
     clip: float,
     standardise: bool = True,
 ) -> Standardiser:
-    """Mean and standard deviation of every feature, in one pass and float64.
+    """Fit mean and standard deviation of every feature, in one pass and float64.
 
     Args:
       models: the shadow models whose features are counted.
@@ -124,16 +124,22 @@ def fit(
         mean = mean + delta * (size / total)
         largest = np.maximum(largest, np.abs(raw).max(axis=0))
         count = total
-    if count == 0:
-        raise ValueError("Expected at least one shadow model to standardise by.")
-    _require_comparable(np.concatenate(sizes))
+    if count < 2:
+        raise ValueError(
+            "Expected at least 2 shadow models to learn from, and one to validate by,"
+            f" got {count}: one tells no feature from another."
+        )
+    lengths = np.concatenate(sizes)
+    worst, middle = int(lengths.argmax()), float(np.median(lengths))
+    if middle and lengths[worst] > _DIVERGED * middle:
+        raise ValueError(
+            f"Expected shadow models of comparable size; the weights of model {worst}"
+            f" are {lengths[worst] / middle:.0e} times as long as the median, and would"
+            " hide what tells the others apart. Its training diverged: lower the"
+            " learning rate, or leave it out."
+        )
     deviation = np.sqrt(squares / count)
     varies = deviation > 4 * np.finfo(np.float32).eps * largest
-    if count == 1:
-        raise ValueError(
-            "Expected at least 2 shadow models to learn from, and one to validate by:"
-            " one tells no feature from another."
-        )
     if not varies.any():
         raise ValueError(
             f"No feature varies between the {count} shadow models: the target leaves no"
@@ -152,22 +158,6 @@ def fit(
     )
 
 
-def _require_comparable(sizes: np.ndarray) -> None:
-    """Refuse a shadow model beside which the others are all the same.
-
-    Args:
-      sizes: (models,), lengths of the models' features.
-    """
-    worst, middle = int(sizes.argmax()), float(np.median(sizes))
-    if middle and sizes[worst] > _DIVERGED * middle:
-        raise ValueError(
-            f"Expected shadow models of comparable size; the weights of model {worst}"
-            f" are {sizes[worst] / middle:.0e} times as long as the median, and would"
-            " hide what tells the others apart. Its training diverged: lower the"
-            " learning rate, or leave it out."
-        )
-
-
 def read(
     models: ShadowModels | Store,
     view: View,
@@ -180,7 +170,7 @@ def read(
     Float32[np.ndarray, "models height width channels"],
     Int32[np.ndarray, " models"],
 ]:
-    """Features, images and labels of the first shadow models, read block by block.
+    """Read features, images and labels of the first shadow models, block by block.
 
     Features that would take more than a quarter of the machine's memory lie in the file
     `scratch`, if it is named, and are mapped. The caller may delete it at any time.

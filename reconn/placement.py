@@ -17,32 +17,31 @@ from shadow import checks
 
 _SMALL = 1 << 16  # numbers; a smaller array isn't worth dividing
 _AXIS = "devices"
-# Seconds that processes wait for one that comes late.
-_PATIENCE = 3600
+_PATIENCE = 3600  # seconds that processes wait for one that comes late
 
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-    """An arrangement of devices.
+    """Devices that compute together, and what lies where.
 
     Attributes:
-      devices: the devices that compute together, at least one.
+      devices: at least one.
     """
 
     devices: tuple[jax.Device, ...]
 
     @classmethod
     def of(cls, devices: Sequence[jax.Device] | None) -> "Placement":
-        """These devices; None: all accelerators, or else a CPU device per process.
+        """Return these devices; None: all accelerators, or else a CPU device a process.
 
         Matrix products use all cores of a CPU anyway. Processes are several where
         `jax.distributed` was initialised.
         """
         if devices is None:
-            found = jax.devices()
-            first = {d.process_index: d for d in reversed(found)}
-            cpus = found[0].platform == "cpu"
-            devices = [first[i] for i in sorted(first)] if cpus else found
+            available = jax.devices()
+            first = {d.process_index: d for d in reversed(available)}
+            cpus = available[0].platform == "cpu"
+            devices = [first[i] for i in sorted(first)] if cpus else available
         return cls(tuple(devices))
 
     @property
@@ -63,27 +62,27 @@ class Placement:
             meeting(key=place, timeout_ms=1000 * _PATIENCE)
 
     def tree(self, values: Any) -> Any:
-        """The arrays, placed: large ones divided along their longest side that fits."""
+        """Place arrays: large ones are divided along their longest side that fits."""
         if len(self.devices) == 1:
             return jax.device_put(values, self.devices[0])
         return jax.tree.map(lambda v: self._put(v, self._of(v.shape)), values)
 
-    def whole(self, values: Any) -> Any:
-        """The arrays so that this process can read all of them."""
+    def gathered(self, values: Any) -> Any:
+        """Return the arrays so that this process can read all of them."""
         if not self.several_processes:
             return values
         everywhere = NamedSharding(self._mesh, PartitionSpec())
         return jax.jit(lambda v: v, out_shardings=everywhere)(values)
 
     def _put(self, values: Any, sharding: NamedSharding) -> jax.Array:
-        """An array that all processes have, divided among their devices."""
+        """Divide an array that all processes have among their devices."""
         if not self.several_processes:
             return jax.device_put(values, sharding)
-        there = np.asarray(values)
-        return jax.make_array_from_callback(there.shape, sharding, lambda i: there[i])
+        array = np.asarray(values)
+        return jax.make_array_from_callback(array.shape, sharding, lambda i: array[i])
 
     def constrained(self, values: Any) -> Any:
-        """The same for arrays inside of a compiled function."""
+        """Place arrays inside of a compiled function."""
         if len(self.devices) == 1:
             return values
         return jax.tree.map(
@@ -91,7 +90,7 @@ class Placement:
         )
 
     def batches(self, *arrays: np.ndarray) -> tuple[jax.Array, ...]:
-        """Arrays (steps, batch, ...), divided along the batch.
+        """Place arrays (steps, batch, ...), divided along the batch.
 
         Raises: ValueError: the batch can't be divided.
         """
@@ -112,7 +111,7 @@ class Placement:
         return Mesh(np.array(self.devices), (_AXIS,))
 
     def _of(self, shape: tuple[int, ...]) -> NamedSharding:
-        """How an array of this shape is divided."""
+        """Return how an array of this shape is divided."""
         sides = [i for i, n in enumerate(shape) if n % len(self.devices) == 0]
         if not sides or np.prod(shape) < _SMALL:
             return NamedSharding(self._mesh, PartitionSpec())

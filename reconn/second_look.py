@@ -18,8 +18,8 @@ import math
 import numpy as np
 from jaxtyping import Float, Float32
 
-from reconn import regression
-from reconn.regression import Regression
+from reconn import ridge
+from reconn.ridge import Regression
 
 LEAST = 20  # models of a label, below which there is no second look
 # Scale and ridge of the surrogate, the regression that the second look starts from.
@@ -34,12 +34,12 @@ Inputs = Float32[np.ndarray, "models inputs"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Surrogate:
-    """Theta of one label, from images, and what is left of a theta.
+    """A regression from images of one label to theta, and its residuals.
 
     Attributes:
       theta: images -> features of theta.
-      of_theta, of_answer: factors, by which what is left of theta and the answer count
-        in distances.
+      of_theta, of_answer: factors, by which residuals of theta and the answer count in
+        distances.
     """
 
     theta: Regression
@@ -50,7 +50,7 @@ class Surrogate:
     def fit(
         cls, features: Features, flat: Flat, answers: Flat
     ) -> tuple["Surrogate", Inputs]:
-        """Of shadow models of one label.
+        """Fit shadow models of one label.
 
         Args:
           features: features of the models' theta (models, features).
@@ -63,28 +63,28 @@ class Surrogate:
         theta, expected = Regression.fit_left_out(
             flat.astype(np.float32), features, scale=_SCALE, ridge=_RIDGE, at=answers
         )
-        left = (features - expected).astype(np.float32)
-        found = cls(
+        residuals = (features - expected).astype(np.float32)
+        surrogate = cls(
             theta=theta,
-            of_theta=1 / _typical(left),
+            of_theta=1 / _typical(residuals),
             of_answer=math.sqrt(_ANSWER) / _typical(answers),
         )
-        return found, found._joined(left, answers)
+        return surrogate, surrogate._joined(residuals, answers)
 
     def __call__(self, features: Features, answers: Flat) -> Inputs:
-        """What the correction takes: what is left of theta, and the answers."""
+        """Return what the correction takes: what is left of theta, and the answers."""
         answers = answers.astype(np.float32)
-        left = (features - self.theta(answers)).astype(np.float32)
-        return self._joined(left, answers)
+        residuals = (features - self.theta(answers)).astype(np.float32)
+        return self._joined(residuals, answers)
 
-    def _joined(self, left: np.ndarray, answers: np.ndarray) -> Inputs:
-        parts = [self.of_theta * left, self.of_answer * answers]
+    def _joined(self, residuals: np.ndarray, answers: np.ndarray) -> Inputs:
+        parts = [self.of_theta * residuals, self.of_answer * answers]
         return np.concatenate(parts, axis=1).astype(np.float32)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class SecondLook:
-    """See the module's docstring.
+    """A surrogate of A, and the error it explains; see the module.
 
     Attributes:
       surrogate: the function that stands for A.
@@ -96,12 +96,12 @@ class SecondLook:
     error: Regression
 
     def __call__(self, features: Features, answers: Flat) -> Flat:
-        """Better answers, not cut to [0, 1]."""
+        """Return better answers, not cut to [0, 1]."""
         return answers + self.error(self.surrogate(features, answers))
 
 
 def _typical(points: np.ndarray) -> float:
-    """The square root of the median squared distance."""
-    some = points[:_MEASURED] - points[:_MEASURED].mean(axis=0)
-    between = regression.squared_distances(some, some)
-    return float(np.sqrt(regression.median_of(between)))
+    """Return the square root of the median squared distance."""
+    centred = points[:_MEASURED] - points[:_MEASURED].mean(axis=0)
+    between = ridge.squared_distances(centred, centred)
+    return float(np.sqrt(ridge.median_of(between)))

@@ -19,7 +19,7 @@ TargetImages = Float[np.ndarray, "models height width channels"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Shrinkage:
-    """mean + factor (reconstruction - mean).
+    """The map mean + factor (reconstruction - mean).
 
     Attributes:
       mean: (height, width, channels), of the images trained on.
@@ -37,7 +37,7 @@ class Shrinkage:
         predicted: TargetImages,
         truth: TargetImages,
     ) -> "Shrinkage":
-        """The factor of least squared error on validation models.
+        """Choose the factor of least squared error on validation models.
 
         1 where it isn't better by two standard errors, over the models: few validation
         models say little.
@@ -54,7 +54,7 @@ class Shrinkage:
         return cls(mean=mean, factor=factor if gains.mean() > 2 * error else 1.0)
 
     def __call__(self, images: TargetImages) -> TargetImages:
-        """Reconstructions, drawn towards the mean; the type stays."""
+        """Draw reconstructions towards the mean; the type stays."""
         if self.factor == 1:
             return images
         factor = images.dtype.type(self.factor)

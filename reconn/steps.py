@@ -1,6 +1,6 @@
 """The compiled steps of a RecoNN's training, an epoch at a time."""
 
-import functools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -9,15 +9,15 @@ import numpy as np
 import optax
 from jaxtyping import Array
 
-from reconn import losses, perceptual
-from reconn.batches import Batches
-from reconn.config import ReconnConfig
-from reconn.networks import Network, patch_discriminator
+from reconn import objective, perceptual
+from reconn.feed import Batches
+from reconn.modules import Pure, patch_discriminator
+from reconn.objective import Loss
 from reconn.placement import Placement
 from shadow import devices
-from shadow.victims import Params
 
-LOWER = "Lower learning_rate, and begin in another folder."
+LOWER = "Lower the learning rate, and begin in another folder."
+_BEST = ("best", "best_mse")
 
 
 class Steps:
@@ -25,48 +25,52 @@ class Steps:
 
     def __init__(
         self,
-        network: Network,
-        config: ReconnConfig,
-        steps: int,
-        key: Array,
+        network: Pure,
+        optimiser: optax.GradientTransformation,
+        loss: Loss,
+        batches: Batches,
         *,
-        image_shape: tuple[int, ...],
+        epochs: int,
+        key: Array,
         placement: Placement,
         resident: bool | None = None,
     ) -> None:
-        """Compile nothing yet.
+        """Prepare the steps; they are compiled when they are first taken.
 
         Args:
-          network: the RecoNN.
-          config: the configuration of the RecoNN and its training.
-          steps: the number of steps in an epoch.
+          network, optimiser, loss: the RecoNN and its training.
+          batches: of the features and images that it is trained on.
+          epochs: how often they are passed over, at most.
           key: the key of initialisation, order of batches and dropout.
-          image_shape: (height, width, channels).
           placement: the devices that parameters and batches lie on.
           resident: whether all features and images lie on the device, and batches are
             gathered there; None: on one accelerator that has twice the room for them.
         Raises: ImportError: the loss needs LPIPS, and the extra isn't installed.
         """
-        self.network, self.config, self.steps = network, config, steps
-        self.placement = placement
-        self.init_key, self.order_key, self.dropout_key = jax.random.split(key, 3)
-        self.optimiser = _optimiser(config, steps)
-        loss = config.loss
+        self.network, self.optimiser, self.loss = network, optimiser, loss
+        self.batches, self.placement = batches, placement
+        inputs, images = batches.arrays
+        self.init_key, order_key, self.dropout_key = jax.random.split(key, 3)
+        order_keys = jax.vmap(jax.random.fold_in, (None, 0))(
+            order_key, jnp.arange(epochs)
+        )
+        self._order_seeds = np.asarray(jax.random.key_data(order_keys))
         self._lpips = placement.tree(perceptual.load()) if loss.lpips else None
-        self._discriminator: Network | None = None
+        self._discriminator: Pure | None = None
         if loss.adversarial:
-            self._discriminator = patch_discriminator(image_shape)
+            self._discriminator = patch_discriminator(images.shape[1:])
         self._judging = optax.adam(loss.discriminator_learning_rate)
-        self._steps = jax.jit(self._scan_steps, donate_argnums=0)
-        self._gathering = jax.jit(self._scan_rows, donate_argnums=0)
+        self.scan = jax.jit(self._scan, donate_argnums=0)
         # XLA's convolutions on a CPU have a fast form that loops can't use: in a scan,
         # even of one step, Table VII's take 25 times as long (`benchmarks.reconn`).
-        self._one_by_one = devices.cache_bound() and config.convolutional
+        self._one_by_one = devices.cache_bound() and (
+            loss.convolutional or _has_convolutions(network, inputs.shape[1])
+        )
         self._resident = resident
-        self._there: tuple[Array, ...] | None = None
+        self._on_device: tuple[Array, ...] | None = None
 
-    def start(self, params: Params | None = None) -> dict[str, Any]:
-        """The state before the first epoch.
+    def start(self, params: Any = None) -> dict[str, Any]:
+        """Return the state before the first epoch.
 
         Args:
           params: parameters to begin with; None: drawn from the key.
@@ -76,210 +80,150 @@ class Steps:
         else:  # the steps take their state's memory, which here is the caller's
             params = jax.tree.map(jnp.copy, params)
         state = {
-            "params": self.placement.tree(params),
-            "optimiser": self.placement.tree(self.optimiser.init(params)),
-            "best": self.placement.tree(jax.tree.map(jnp.copy, params)),
-            "best_mse": self.placement.tree(jnp.float32(jnp.inf)),
+            "params": params,
+            # A state may hold the parameters themselves, and no array is given twice.
+            "optimiser": jax.tree.map(jnp.copy, self.optimiser.init(params)),
+            "best": jax.tree.map(jnp.copy, params),
+            "best_mse": jnp.float32(jnp.inf),
         }
         if self._discriminator is not None:
             judge = self._discriminator.init(jax.random.fold_in(self.init_key, 1))
-            state["discriminator"] = self.placement.tree(
-                {"params": judge, "optimiser": self._judging.init(judge)}
-            )
-        return state
+            state["discriminator"] = {
+                "params": judge,
+                "optimiser": self._judging.init(judge),
+            }
+        return self.placement.tree(state)
 
-    def epoch(
-        self, state: dict[str, Any], batches: Batches, epoch: int
-    ) -> tuple[dict[str, Any], float]:
-        """One pass in a new order; returns the state and the mean loss."""
-        rng = np.random.default_rng(self._order_seeds[epoch])
-        own = jax.random.fold_in(self.dropout_key, epoch)
-        keys: Any = jax.random.key_data(jax.random.split(own, self.steps))
+    def epoch(self, state: dict[str, Any], epoch: int) -> tuple[dict[str, Any], float]:
+        """Pass over all batches in a new order; return the state and the mean loss."""
+        batches, rng = self.batches, np.random.default_rng(self._order_seeds[epoch])
+        epoch_key = jax.random.fold_in(self.dropout_key, epoch)
+        keys: Any = jax.random.key_data(jax.random.split(epoch_key, batches.steps))
         if len(self.placement.devices) > 1:
             keys = np.asarray(keys)  # to be divided among them
-        still = {name: state[name] for name in ("best", "best_mse")}
-        moving = {name: state[name] for name in state.keys() - still.keys()}
+        moving = {name: state[name] for name in state if name not in _BEST}
         order = rng.permutation(len(batches))
-        if self._is_resident(batches):
-            if self._there is None:
-                self._there = self.placement.tree(batches.arrays)
-            rows = batches.rows(order).astype(np.int32)
-            moving, values = self._gathering(
-                moving, *self._there, rows, keys, self._lpips
-            )
-            parts = [values]
+        if self._is_resident():
+            if self._on_device is None:
+                self._on_device = self.placement.tree(batches.arrays)
+            fed: Iterable[Any] = [batches.rows(order).astype(np.int32)]
         else:
-            moving, parts = self._fed(moving, batches, order, keys)
+            at_once = 1 if self._one_by_one else batches.steps
+            gathered = batches.epoch(order, at_once)
+            fed = (self.placement.batches(*arrays) for arrays in gathered)
+        done, parts = 0, list[Array]()
+        for batch in fed:
+            steps = slice(done, done + len(jax.tree.leaves(batch)[0]))
+            moving, values = self.scan(
+                moving, self._on_device, batch, keys[steps], self._lpips
+            )
+            # One call computes, one waits with its batches on the device, no more.
+            if parts:
+                parts[-1].block_until_ready()
+            parts.append(values)
+            done = steps.stop
         # The losses are read once an epoch: to read is to wait for the device.
         losses = np.concatenate(jax.device_get(parts))
         wrong = np.flatnonzero(~np.isfinite(losses))
         if len(wrong):
             raise FloatingPointError(
                 f"The RecoNN's loss became {losses[wrong[0]]} in epoch {epoch + 1},"
-                f" step {wrong[0] + 1} of {self.steps}. {LOWER}"
+                f" step {wrong[0] + 1} of {batches.steps}. {LOWER}"
             )
-        return still | moving, float(losses.mean(dtype=np.float64))
+        best = {name: state[name] for name in _BEST}
+        return best | moving, float(losses.mean(dtype=np.float64))
 
-    @functools.cached_property
-    def _order_seeds(self) -> np.ndarray:
-        """Of the order of batches, a row an epoch."""
-        epochs = jnp.arange(self.config.epochs)
-        keys = jax.vmap(jax.random.fold_in, (None, 0))(self.order_key, epochs)
-        return np.asarray(jax.random.key_data(keys))
-
-    def _is_resident(self, batches: Batches) -> bool:
-        """Decided once, when parameters and their moments are on the device."""
+    def _is_resident(self) -> bool:
+        """Decide, once, when parameters and their moments are on the device."""
         if self._resident is None:
             self._resident = (
                 not devices.cache_bound()
                 and len(self.placement.devices) == 1
-                and batches.nbytes <= devices.free_bytes() // 2
+                and self.batches.nbytes <= devices.free_bytes() // 2
             )
         return self._resident
 
-    def _fed(
-        self, moving: dict[str, Any], batches: Batches, order: np.ndarray, keys: Any
-    ) -> tuple[dict[str, Any], list[Array]]:
-        """All steps of an epoch with batches from the host: what moves, the losses."""
-        done, losses = 0, list[Array]()
-        most = 1 if self._one_by_one else batches.steps
-        some = (
-            (inputs[i : i + most], images[i : i + most])
-            for inputs, images in batches.epoch(order)
-            for i in range(0, len(inputs), most)
-        )
-        for inputs, images in some:
-            rows = slice(done, done + len(inputs))
-            moving, values = self._steps(
-                moving, *self.placement.batches(inputs, images), keys[rows], self._lpips
-            )
-            # One call computes, one waits with its batches on the device, no more.
-            if losses:
-                losses[-1].block_until_ready()
-            losses.append(values)
-            done = rows.stop
-        return moving, losses
-
-    def _scan_rows(
+    def _scan(
         self,
         moving: dict[str, Any],
-        inputs: Array,
-        images: Array,
-        rows: Array,
+        arrays: tuple[Array, ...] | None,
+        batches: Any,
         keys: Array,
         lpips: perceptual.Lpips | None,
     ) -> tuple[dict[str, Any], Array]:
-        """All steps of an epoch in one call, with batches gathered on the device.
+        """Take several steps in one call; return what moves, and the losses.
 
         Args:
           moving: what a step changes.
-          inputs, images: of all models.
-          rows: (steps, batch), int32.
+          arrays: features and images of all models, on the device; None: `batches` are
+            features and images themselves, (steps, batch, ...).
+          batches: or rows of these arrays, (steps, batch), int32.
           keys: (steps, ...), of dropout.
           lpips: the weights of LPIPS, where the loss has it.
         """
 
         def step(moving: dict[str, Any], now: Any) -> tuple[dict[str, Any], Array]:
-            rows, key = now
-            some = [
-                whole.at[rows].get(mode="promise_in_bounds")
-                for whole in (inputs, images)
-            ]
-            return self._step(moving, some[0], some[1], key, lpips)
+            batch, key = now
+            if arrays is not None:
+                batch = [a.at[batch].get(mode="promise_in_bounds") for a in arrays]
+            return self._step(moving, batch, key, lpips)
 
-        return jax.lax.scan(step, moving, (rows, keys))
-
-    def _scan_steps(
-        self,
-        moving: dict[str, Any],
-        inputs: Array,
-        images: Array,
-        keys: Array,
-        lpips: perceptual.Lpips | None,
-    ) -> tuple[dict[str, Any], Array]:
-        """Several steps in one call: what moves, and the losses."""
-
-        def step(
-            moving: dict[str, Any], batch: tuple[Array, Array, Array]
-        ) -> tuple[dict[str, Any], Array]:
-            return self._step(moving, *batch, lpips)
-
-        if self._one_by_one:
-            moving, loss = step(moving, (inputs[0], images[0], keys[0]))
+        if self._one_by_one and arrays is None:
+            only = jax.tree.map(lambda values: values[0], (batches, keys))
+            moving, loss = step(moving, only)
             return moving, loss[None]
-        return jax.lax.scan(step, moving, (inputs, images, keys))
+        return jax.lax.scan(step, moving, (batches, keys))
 
     def _step(
         self,
         moving: dict[str, Any],
-        inputs: Array,
-        images: Array,
+        batch: Sequence[Array],
         key_data: Array,
         lpips: perceptual.Lpips | None,
     ) -> tuple[dict[str, Any], Array]:
-        """One step on a batch: what moves, and the loss."""
+        """Take one step on a batch; return what moves, and the loss."""
+        (inputs, images), terms = batch, self.loss
         key = jax.random.wrap_key_data(key_data)
+        judge, discriminator = moving.get("discriminator"), self._discriminator
 
-        def loss(params: Params) -> tuple[Array, Array]:
-            made = self.network.apply_dropout(params, key, inputs)
-            return self._loss(made, images, moving, lpips), made
+        def loss(params: Any) -> tuple[Array, Array]:
+            guesses = self.network.apply_dropout(params, key, inputs)
+            value = objective.pixels(guesses, images, terms)
+            if lpips is not None:
+                value += terms.lpips * lpips(guesses, images).mean()
+            if discriminator is not None and judge is not None:
+                scores = discriminator.apply(judge["params"], guesses)
+                value += terms.adversarial * objective.fooled(scores)
+            return value, guesses
 
-        (value, made), slope = jax.value_and_grad(loss, has_aux=True)(moving["params"])
-        new = _updated(self.optimiser, moving, slope)
-        if "discriminator" in moving:
-            new["discriminator"] = self._judge(moving["discriminator"], images, made)
-        return self.placement.constrained(new), value
+        (value, guesses), slope = jax.value_and_grad(loss, has_aux=True)(
+            moving["params"]
+        )
+        updated: dict[str, Any] = _updated(self.optimiser, moving, slope)
+        if discriminator is not None and judge is not None:
 
-    def _loss(
-        self,
-        made: Array,
-        images: Array,
-        moving: dict[str, Any],
-        lpips: perceptual.Lpips | None,
-    ) -> Array:
-        """All terms of a batch of reconstructions."""
-        terms = self.config.loss
-        value = losses.pixels(made, images, terms)
-        if lpips is not None:
-            value += terms.lpips * lpips(made, images).mean()
-        if self._discriminator is not None:
-            judge = moving["discriminator"]["params"]
-            value += terms.adversarial * losses.fooled(
-                self._discriminator.apply(judge, made)
-            )
-        return value
+            def judged(params: Any) -> Array:
+                return objective.judged(
+                    discriminator.apply(params, images),
+                    discriminator.apply(params, guesses),
+                )
 
-    def _judge(self, judge: dict[str, Any], images: Array, made: Array) -> Any:
-        """One step of the discriminator."""
-        assert self._discriminator is not None
-        scores = self._discriminator.apply
-
-        def loss(params: Params) -> Array:
-            return losses.judged(scores(params, images), scores(params, made))
-
-        return _updated(self._judging, judge, jax.grad(loss)(judge["params"]))
+            slope = jax.grad(judged)(judge["params"])
+            updated["discriminator"] = _updated(self._judging, judge, slope)
+        return self.placement.constrained(updated), value
 
 
 def _updated(
-    optimiser: optax.GradientTransformation, moving: dict[str, Any], slope: Params
+    optimiser: optax.GradientTransformation, moving: Mapping[str, Any], slope: Any
 ) -> dict[str, Any]:
-    """params and optimiser after a step."""
+    """Return parameters and the optimiser's state after a step."""
     change, state = optimiser.update(slope, moving["optimiser"], moving["params"])
     return {"params": optax.apply_updates(moving["params"], change), "optimiser": state}
 
 
-def _optimiser(
-    config: ReconnConfig, steps_per_epoch: int
-) -> optax.GradientTransformation:
-    """The optax optimiser with its schedule."""
-    warmup = round(config.warmup_epochs * steps_per_epoch)
-    total = max(config.epochs * steps_per_epoch, warmup + 1)
-    rise = optax.linear_schedule(0.0, config.learning_rate, warmup)
-    if config.schedule == "cosine":
-        rest = optax.cosine_decay_schedule(config.learning_rate, total - warmup)
-    else:
-        rest = optax.constant_schedule(config.learning_rate)
-    rate = optax.join_schedules([rise, rest], [warmup])
-    if config.optimiser == "rmsprop":
-        return optax.rmsprop(rate, initial_scale=1.0)
-    return optax.adamw(rate, weight_decay=config.weight_decay)
+def _has_convolutions(network: Pure, num_features: int) -> bool:
+    """Return whether a network has convolutions, by its trace."""
+    params = jax.eval_shape(network.init, jax.random.key(0))
+    inputs = jax.ShapeDtypeStruct((1, num_features), jnp.float32)
+    trace = jax.make_jaxpr(network.apply)(params, inputs)
+    return "conv_general_dilated" in str(trace)

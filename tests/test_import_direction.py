@@ -72,11 +72,11 @@ def test_no_circle_of_files() -> None:
 
 
 def test_imports_are_found_in_both_forms_and_in_functions() -> None:
-    source = "import informed.cli\ndef f():\n  from reconn import config, train"
+    source = "import informed.cli\ndef f():\n  from reconn import kernel, train"
     found = {file_of(name) for name in modules(source)}
     assert found == {
         Path("informed/cli/__init__.py"),
-        Path("reconn/config.py"),
+        Path("reconn/kernel.py"),
         Path("reconn/__init__.py"),
     }
 

@@ -22,7 +22,7 @@ import optax
 from jaxtyping import Array, Float
 
 from informed.experiment.settings import Experiment
-from reconn.networks import Network
+from reconn.modules import Pure
 from shadow import copies, sources
 from shadow.data import Examples, Images
 from shadow.precision import highest
@@ -159,7 +159,7 @@ def _predict(apply: Callable[[Any, Array], Array], params: Any, images: Array) -
 
 
 @functools.cache
-def _network(image_shape: tuple[int, ...], num_classes: int) -> Network:
+def _network(image_shape: tuple[int, ...], num_classes: int) -> Pure:
     """The classifier for images of a shape."""
     body = _lenet if image_shape[2] == 1 else _colour_net
 
@@ -169,7 +169,7 @@ def _network(image_shape: tuple[int, ...], num_classes: int) -> Network:
             values = hk.dropout(hk.next_rng_key(), 0.3, values)
         return hk.Linear(num_classes)(values)
 
-    return Network.of(forward, image_shape)
+    return Pure.of(forward, image_shape)
 
 
 def _lenet(values: Array) -> Array:

@@ -146,7 +146,7 @@ for _row in (
     Row(
         name="kernel",
         about="kernel regression on shadow models, a label at a time",
-        config="informed.attacks.shadow_trained:KernelReconnConfig",
+        config="informed.experiment.reconn_settings:KernelReconnConfig",
         make="informed.attacks.shadow_trained:make",
         sees="view",
         knows=_SHADOWS,
@@ -159,7 +159,7 @@ for _row in (
     Row(
         name="black_box",
         about="kernel regression on answers",
-        config="informed.attacks.shadow_trained:KernelReconnConfig",
+        config="informed.experiment.reconn_settings:KernelReconnConfig",
         make="informed.attacks.shadow_trained:make",
         sees="answers",
         knows=_SHADOWS,
@@ -172,7 +172,7 @@ for _row in (
     Row(
         name="reconn",
         about="reconstructor network trained on shadow models (Balle et al. 2022)",
-        config="reconn.config:ReconnConfig",
+        config="informed.experiment.reconn_settings:ReconnConfig",
         make="informed.attacks.shadow_trained:make",
         sees="view",
         knows=_SHADOWS,

@@ -4,10 +4,11 @@ Dataclasses check each field for itself when they are made; here are the checks 
 groups of fields, and of fields against the data and the machine.
 """
 
+import reconn
 from informed.attacks.attack_row import Facts
+from informed.experiment.reconn_settings import ReconnConfig
 from informed.experiment.settings import Experiment
-from reconn import perceptual
-from reconn.config import ReconnConfig
+from reconn import modules, perceptual
 from shadow import checks, victims
 from shadow.data import Examples
 from shadow.victims import Victim
@@ -57,11 +58,13 @@ def require(experiment: Experiment, victim: Victim) -> None:
         settings = attack.settings
         if isinstance(settings, ReconnConfig):
             _at_most(f"{place}.models", settings.models, "shadow.count", shadow.count)
-            if settings.kind == "network":
-                with checks.under(place):
+            method = settings.method()
+            if isinstance(method, reconn.Network):
+                called = checks.called({"module": "architecture"})
+                with checks.under(place), called:
                     features = view.most_features(victim)
-                    settings.network(features, victim.image_shape)
-                lpips |= settings.loss.lpips > 0
+                    modules.build(method.module, features, victim.image_shape)
+                lpips |= method.loss.lpips > 0
     if lpips:
         perceptual.require(victim.image_shape)
 

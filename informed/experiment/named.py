@@ -9,8 +9,7 @@ from ml_collections import config_dict
 from informed.attacks import registry
 from informed.attacks.attack_row import Row
 from informed.experiment.defaults import defaults
-from reconn import trainer
-from reconn.config import ReconnConfig
+from informed.experiment.reconn_settings import ReconnConfig
 from shadow import checks, views
 from shadow.known import UNUSED
 
@@ -67,7 +66,7 @@ class NamedAttack:
         """Of the components that decide what the attack finds."""
         own: Mapping[str, int | str] = {self.row.name: self.row.revision}
         if isinstance(self.settings, ReconnConfig):
-            own = trainer.revisions(self.settings)
+            own = self.settings.method().revisions
         return {"view": views.REVISION, **own}
 
     @property

@@ -12,12 +12,12 @@ import numpy as np
 from informed.attacks import registry
 from informed.audit import ranked_records
 from informed.experiment import stored
+from informed.experiment.reconn_settings import ReconnConfig
 from informed.experiment.settings import Experiment
 from informed.experiment.stages import Paths, Stage
 from informed.metrics import judging
 from informed.play import Trial, blank
 from informed.report.document import VERSION, Report
-from reconn.config import ReconnConfig
 from shadow import files
 from shadow.data import Examples
 from shadow.factory import Factory

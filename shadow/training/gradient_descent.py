@@ -69,9 +69,9 @@ class GradientDescent:
 
     Attributes:
       victim: the network that is trained.
-      optimiser: any optax transformation of mean gradients into steps. Full-batch
-        training trains a dense first layer in the span of the data (`gram_form`) where the
-        transformation is linear, as that of SGD with momentum is (`linearity`).
+      optimiser: any optax transformation of mean gradients into steps. Where it is
+        linear (`linearity`), as that of SGD with momentum is, full batches train a
+        dense first layer in the span of the data (`gram_form`).
       epochs: passes over D_- + z.
       batch_size: None for full batch (the paper's default); otherwise each epoch goes
         through D_- + z in a new random order; its last batch may be smaller.

@@ -1,8 +1,8 @@
 """Whether an optimiser is linear in gradients and parameters, alike for all weights.
 
 Then training may follow the coefficients of a combination in place of the combination
-(`gram_form`): steps of sums are sums of steps. The answer comes from the optimiser's trace,
-and is no wherever an operation isn't known to be linear.
+(`gram_form`): steps of sums are sums of steps. The answer comes from the trace of the
+optimiser, and is no wherever an operation isn't known to be linear.
 """
 
 import functools

@@ -141,17 +141,15 @@ def test_a_record_of_the_fixed_set_is_no_target(factory, split, key):
             informed.membership_game(attack, factory, candidates, Knowledge(), key=key)
 
 
-def test_a_reconn_depends_on_the_release_alone(factory, split, key, tmp_path):
+def test_a_reconn_depends_on_the_release_alone(factory, split, key):
     """Same release: same bytes. Another target behind it, other knowledge: no matter.
 
     Rows are separate games: a row's guess doesn't depend on the others.
     """
     weights = dataclasses.replace(factory, role="shadow").train(split.shadow)
     models = shadow.ShadowModels.of(weights, split.shadow)
-    config = reconn.ReconnConfig(widths=(16,), epochs=3, batch_size=8)
-    attack = informed.ReconnAttack(
-        reconn.train(models, config, key=key, workdir=tmp_path, progress=False)
-    )
+    method = reconn.Network(module=reconn.mlp(widths=(16,)), epochs=3, batch_size=8)
+    attack = reconn.train(models, method, key=key, progress=False)
     weights = factory.train(split.test)
     first = attack(publish(weights), Knowledge(), key=key).images
     second = attack(publish(weights), factory.knowledge(), key=jax.random.key(1)).images

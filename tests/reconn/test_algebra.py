@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from reconn import algebra, kernel
-from reconn.kernel import KernelConfig
+from reconn.kernel import Kernel
 from shadow import devices
 
 
@@ -49,7 +49,7 @@ def test_the_regression_is_the_same(on_device, rng, digits, monkeypatch):
     def guesses():
         fitted = kernel.fit(
             *(part[seen] for part in data),
-            KernelConfig(),
+            Kernel(),
             validation=tuple(part[unseen] for part in data),
             progress=False,
         )

@@ -15,10 +15,9 @@ PATIENCE = 1500  # seconds, on a slow machine beside other tests
 
 PROGRAM = """
 import sys
-import jax, numpy as np
+import jax, numpy as np, optax
 import reconn
-from reconn.losses import LossConfig
-from shadow import ShadowModels, publish
+from shadow import Knowledge, ShadowModels, publish
 
 jax.config.update("jax_num_cpu_devices", 4)
 rng = np.random.default_rng(0)
@@ -28,9 +27,10 @@ release = publish(weights)
 models = ShadowModels(weights=weights, images=images, labels=np.zeros(64, np.int32))
 
 def config(epochs, batch_size=12):
-    return reconn.ReconnConfig(
-        widths=(512, 512), epochs=epochs, batch_size=batch_size, input_dropout=0.0,
-        dropout=0.0, schedule="constant", loss=LossConfig(adversarial=0.1),
+    return reconn.Network(
+        module=reconn.mlp(widths=(512, 512), input_dropout=0.0, dropout=0.0),
+        optimiser=optax.adamw(5e-4), epochs=epochs, batch_size=batch_size,
+        loss=reconn.Loss(adversarial=0.1),
     )
 
 def train(workdir, epochs, devices, **fields):
@@ -45,11 +45,12 @@ four = train(sys.argv[1] + "/four", 3, 4)
 parts = [leaf for leaf in jax.tree.leaves(four.model.params) if leaf.size == 128 * 512]
 assert len({shard.device for shard in parts[0].addressable_shards}) == 4
 assert parts[0].addressable_shards[0].data.size * 4 == parts[0].size
-expected = one(release)
-np.testing.assert_allclose(four(release), expected, atol=2e-4)
+expected = one(release, Knowledge()).images
+of_four = four(release, Knowledge()).images
+np.testing.assert_allclose(of_four, expected, atol=2e-4)
 # What four devices have written, one can read, and the other way round.
-loaded = reconn.load(sys.argv[1] + "/four", config(3), (8, 8, 1))
-np.testing.assert_allclose(loaded(release), four(release), atol=1e-5)
+loaded = reconn.load(sys.argv[1] + "/four")(release, Knowledge()).images
+np.testing.assert_allclose(loaded, of_four, atol=1e-5)
 assert np.abs(expected - images).mean() < 0.25
 try:
     train(sys.argv[1] + "/odd", 3, 4, batch_size=10)
@@ -68,9 +69,9 @@ def test_four_devices_train_what_one_does(tmp_path):
 
 WORKER = """
 import sys
-import jax, numpy as np
+import jax, numpy as np, optax
 import reconn
-from shadow import ShadowModels, publish
+from shadow import Knowledge, ShadowModels, publish
 
 folder, address, process, processes = sys.argv[1:3] + [int(n) for n in sys.argv[3:5]]
 jax.config.update("jax_num_cpu_devices", 1)
@@ -81,8 +82,8 @@ images = rng.random((64, 8, 8, 1)).astype(np.float32)
 weights = images.reshape(64, 64) @ rng.normal(size=(64, 128)).astype(np.float32)
 models = ShadowModels(weights=weights, images=images, labels=np.zeros(64, np.int32))
 for epochs in (int(n) for n in sys.argv[5:]):
-    config = reconn.ReconnConfig(
-        widths=(512, 512), epochs=3, batch_size=12, schedule="constant")
+    config = reconn.Network(module=reconn.mlp(widths=(512, 512)),
+        optimiser=optax.adamw(5e-4), epochs=3, batch_size=12)
     count = 0
 
     def stop():
@@ -96,7 +97,8 @@ for epochs in (int(n) for n in sys.argv[5:]):
             progress=False, on_epoch=stop)
     except KeyboardInterrupt:
         continue
-    np.save(f"{folder}/images-{process}.npy", made(publish(weights)))
+    guess = made(publish(weights), Knowledge())
+    np.save(f"{folder}/images-{process}.npy", guess.images)
 """
 
 
@@ -138,6 +140,5 @@ def test_a_kernel_regression_is_one_affair_of_one_process(monkeypatch, tmp_path)
         images=np.zeros((4, 2, 2, 1), np.float32),
         labels=np.zeros(4, np.int32),
     )
-    config = reconn.ReconnConfig(kind="kernel")
-    with pytest.raises(ValueError, match=r"kind is .kernel.*there are 2"):
-        reconn.train(models, config, key=jax.random.key(0), workdir=tmp_path)
+    with pytest.raises(ValueError, match=r"method to be a Network.*there are 2"):
+        reconn.train(models, reconn.Kernel(), key=jax.random.key(0), workdir=tmp_path)

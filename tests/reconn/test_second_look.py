@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from reconn import kernel
-from reconn.kernel import KernelConfig
-from reconn.regression import Regression
+from reconn.kernel import Kernel
+from reconn.ridge import Regression
 from reconn.second_look import LEAST
 
 
@@ -61,7 +61,7 @@ def fitted(theta, images, rows):
         theta[rows],
         images[rows],
         labels[rows],
-        KernelConfig(),
+        Kernel(),
         validation=(theta[check], images[check], labels[check]),
         progress=False,
     )
@@ -102,7 +102,7 @@ def test_what_is_read_back_answers_alike(bent, tmp_path):
     theta, images = bent
     found = fitted(theta, images, slice(0, 300))
     kernel.save(found, tmp_path)
-    read = kernel.load(tmp_path, KernelConfig(), (4, 4, 1))
+    read = kernel.load(tmp_path, (4, 4, 1))
     np.testing.assert_array_equal(read(theta), found(theta))
 
 
@@ -117,9 +117,9 @@ def test_labels_are_told_by_the_features_that_differ(rng):
     features = features.astype(np.float32)
     images = rng.random((400, 2, 2, 1), np.float32)
     found = kernel.fit(
-        features[:200], images[:200], labels[:200], KernelConfig(), progress=False
+        features[:200], images[:200], labels[:200], Kernel(), progress=False
     )
-    assert np.mean(found.labels(features[200:]) == labels[200:]) > 0.95
+    assert np.mean(found.labelled(features[200:])[1] == labels[200:]) > 0.95
     plain = dataclasses.replace(
         found,
         telling=np.ones(1000, np.float32),
@@ -127,4 +127,4 @@ def test_labels_are_told_by_the_features_that_differ(rng):
             features[:200], np.eye(4)[labels[:200]], scale=4.0, ridge=1e-3
         ),
     )
-    assert np.mean(plain.labels(features[200:]) == labels[200:]) < 0.7
+    assert np.mean(plain.labelled(features[200:])[1] == labels[200:]) < 0.7

@@ -2,9 +2,9 @@
 
 import pytest
 
+from informed.experiment.reconn_settings import ReconnConfig
 from informed.experiment.settings import Experiment
 from informed.experiment.training_settings import TrainingConfig
-from reconn.config import ReconnConfig
 from shadow import checks
 from uninformed.kkt.experiment import Uninformed
 from uninformed.landscape.runs import LandscapeConfig

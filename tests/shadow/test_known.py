@@ -13,8 +13,6 @@ from informed.attacks.inversion.gauss_newton import Linearised, Slopes
 from informed.attacks.mean_image import MeanImage
 from informed.experiment.named import NamedAttack
 from informed.play import play
-from reconn import trainer
-from reconn.config import ReconnConfig
 from shadow import Examples, ShadowModels, publish
 from shadow.known import Known, rows_of
 from shadow.threat import Knowledge
@@ -141,17 +139,6 @@ def test_a_kernel_infers_the_rest_better_than_either_alone(tmp_path, key):
     alone = error(knowledge)
     together = error(dataclasses.replace(knowledge, known=known))
     assert together < 0.1 * alone
-
-
-def test_held_out_models_are_those_that_validate():
-    images, _ = _normal(10)
-    models = ShadowModels(
-        weights=np.arange(10, dtype=np.float32)[:, None],
-        images=images,
-        labels=np.zeros(10, np.int32),
-    )
-    found = trainer.held_out(models, ReconnConfig(models=8, validation_fraction=0.25))
-    np.testing.assert_array_equal(found.weights.ravel(), [6, 7])
 
 
 def test_inversion_keeps_its_certificate_only_where_the_known_pixels_agree(

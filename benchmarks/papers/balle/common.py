@@ -13,7 +13,7 @@ from benchmarks.papers.lab import Lab, Run
 from benchmarks.papers.row import Line
 from informed import metrics, report
 from shadow.models import ShadowModels
-from shadow.threat import publish
+from shadow.threat import Knowledge, publish
 
 # An attack of a run -> how tables call it.
 CALLED = {"reconn": "network", "kernel": "kernel", "inversion": "inversion"}
@@ -169,10 +169,11 @@ def attacked(
     for attack in ("reconn", "kernel"):
         trained = reconn.train(
             models,
-            run.experiment.attacks[attack].settings,
+            run.experiment.attacks[attack].settings.method(),
             key=run.experiment.attack_key(attack),
             workdir=folder / attack,
             progress=lab.progress,
         )
-        found[attack] = metrics.mse(truth, trained(publish(released)))
+        guess = trained(publish(released), Knowledge())
+        found[attack] = metrics.mse(truth, guess.images)
     return found

@@ -13,11 +13,10 @@ from benchmarks.papers.lab import Lab, Run
 from benchmarks.papers.row import Found, Line, measures
 from informed import metrics
 from informed.experiment import stored
-from reconn import features, trainer
-from reconn.config import ReconnConfig
+from reconn import features
 from shadow import files, sources
 from shadow.models import ShadowModels
-from shadow.threat import publish
+from shadow.threat import Knowledge, publish
 
 _FEW = 600  # a tenth of the shadow models of the first fixed set
 # For few models: about as many steps as the first network had in its last ten epochs of
@@ -56,20 +55,19 @@ def figure_12(lab: Lab) -> Found:
     first = default(lab)
     second = _another(lab, first)
     config = first.experiment.attacks["reconn"].settings
+    network = config.method()
     key = second.experiment.attack_key("reconn")
     view = stored.view_of(first.experiment, first.shadows)
     few = _first(second.shadows.read(), _FEW)
     truth = second.truth
     folder = lab.work / "kept" / "figure-12"
-    of_first = trainer.load(
-        first.paths.workdir / "attacks" / "reconn", config, few.images.shape[1:], view
-    )
-    short = dataclasses.replace(config, **_TUNING)
+    of_first = reconn.load(first.paths.workdir / "attacks" / "reconn")
+    short = dataclasses.replace(config, **_TUNING).method()
 
-    def train(name: str, settings: ReconnConfig, **named: Any) -> reconn.Reconstructor:
+    def train(name: str, method: Any, **named: Any) -> reconn.Reconstructor:
         return reconn.train(
             few,
-            settings,
+            method,
             key=key,
             workdir=folder / name,
             view=view,
@@ -81,18 +79,19 @@ def figure_12(lab: Lab) -> Found:
         release = publish(truth.weights, view)
         tuned = train("tuned", short, start=of_first)
         own = features.fit(
-            few, view, num_models=_FEW, clip=config.clip, standardise=True
+            few, view, num_models=_FEW, clip=network.clip, standardise=True
         ).seeing(of_first.standardiser)
-        kernel = dataclasses.replace(config, kind="kernel")
-        scratch = train("scratch", dataclasses.replace(config, epochs=200))
+        kernel = dataclasses.replace(config, kind="kernel").method()
+        scratch = train("scratch", dataclasses.replace(network, epochs=200))
+        told = Knowledge()
         guesses = {
-            "network, from scratch": scratch(release),
-            "network, fine-tuned": tuned(release),
-            "network, zero shot": of_first(release),
+            "network, from scratch": scratch(release, told).images,
+            "network, fine-tuned": tuned(release, told).images,
+            "network, zero shot": of_first(release, told).images,
             "network, zero shot, standardised anew": of_first.model(
                 own(release.values)
             ),
-            "kernel, from scratch": train("kernel", kernel)(release),
+            "kernel, from scratch": train("kernel", kernel)(release, told).images,
             "kernel, both fixed sets": _pooled(
                 first, few, truth.weights, kernel, key=key, folder=folder / "pooled"
             ),
@@ -145,7 +144,7 @@ def _pooled(
     first: Run,
     few: ShadowModels,
     weights: np.ndarray,
-    config: ReconnConfig,
+    kernel: reconn.Kernel,
     *,
     key: jax.Array,
     folder: Any,
@@ -159,7 +158,7 @@ def _pooled(
     for models in parts:
         standardisers.append(
             features.fit(
-                models, view, num_models=len(models), clip=config.clip, standardise=True
+                models, view, num_models=len(models), clip=kernel.clip, standardise=True
             )
         )
     standardisers[1] = standardisers[1].seeing(standardisers[0])
@@ -170,8 +169,8 @@ def _pooled(
         images=np.concatenate([models.images for models in parts]),
         labels=np.concatenate([models.labels for models in parts]),
     )
-    settings = dataclasses.replace(
-        config, standardise=False, validation_fraction=0.2 * len(few) / len(both)
+    method = dataclasses.replace(
+        kernel, standardise=False, validation_fraction=0.2 * len(few) / len(both)
     )
-    found = reconn.train(both, settings, key=key, workdir=folder, progress=False)
-    return found(publish(standardisers[1](weights)))
+    attack = reconn.train(both, method, key=key, workdir=folder, progress=False)
+    return attack(publish(standardisers[1](weights)), Knowledge()).images

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from reconn import features
 from reconn.features import Standardiser
-from reconn.regression import Regression
+from reconn.ridge import Regression
 from shadow.models import ShadowModels
 from shadow.views import EVERYTHING
 

@@ -19,7 +19,8 @@ from informed.attacks.inversion.derivatives import (
 )
 from informed.attacks.inversion.inversion_config import InversionConfig
 from informed.experiment.training_settings import TrainingConfig
-from shadow.training import cross_entropy, span
+from shadow.training import cross_entropy
+from shadow.training import gram_form as span
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import reconn
-from reconn import networks
+from reconn import modules
 from reconn.enlarging import Enlarging
-from shadow import ShadowModels, publish
+from shadow import Knowledge, ShadowModels, publish
 
 
 def count(init, key):
@@ -20,9 +20,7 @@ def count(init, key):
 
 
 def test_table_vii_on_the_weights_of_the_cnn(key):
-    network = networks.transposed_cnn(
-        55_098, (32, 32, 3), widths=(4096,), activation="relu"
-    )
+    network = modules.build(reconn.transposed_cnn(), 55_098, (32, 32, 3))
     dense = 55_098 * 4096 + 4096
     enlarging = 25 * 64 * 32 + 32 + 25 * 32 * 3 + 3
     assert count(network.init, key) == dense + enlarging
@@ -30,16 +28,15 @@ def test_table_vii_on_the_weights_of_the_cnn(key):
 
 
 def test_table_v_on_the_weights_of_the_mlp(key):
-    network = networks.mlp(7960, (28, 28, 1), widths=(1000, 1000), activation="relu")
+    network = modules.build(reconn.mlp(), 7960, (28, 28, 1))
     assert round(count(network.init, key) / 1e6, 1) == 9.7
 
 
 @pytest.mark.parametrize("shape", [(32, 32, 3), (28, 28, 1), (8, 8, 1)])
 def test_images_with_pixels_between_0_and_1(shape, key, rng):
     cells = shape[0] * shape[1] // 16
-    network = networks.transposed_cnn(
-        20, shape, widths=(4 * cells,), activation="relu", dropout=0.5
-    )
+    builder = reconn.transposed_cnn(widths=(4 * cells,), input_dropout=0.0, dropout=0.5)
+    network = modules.build(builder, 20, shape)
     features = jnp.asarray(rng.normal(size=(5, 20)), jnp.float32)
     params = network.init(key)
     images = network.apply(params, features)
@@ -88,12 +85,12 @@ def test_enlarging_is_haikus_transposed_convolution(
 )
 def test_what_does_not_fit_is_refused(shape, widths, message):
     with pytest.raises(ValueError, match=message):
-        networks.transposed_cnn(9, shape, widths=widths, activation="relu")
+        modules.build(reconn.transposed_cnn(widths=widths), 9, shape)
 
 
 def test_table_viii_scores_patches(key, rng):
     """Two strides of 2 and one more: 32 x 32 becomes 4 x 4 patches."""
-    discriminator = networks.patch_discriminator((32, 32, 3))
+    discriminator = modules.patch_discriminator((32, 32, 3))
     images = jnp.asarray(rng.random((2, 32, 32, 3)), jnp.float32)
     assert discriminator.apply(discriminator.init(key), images).shape == (2, 4, 4)
     expected = 0
@@ -109,13 +106,13 @@ def test_a_planted_target_is_read_back_by_convolutions(digits, key, rng, tmp_pat
     models = ShadowModels(
         weights=weights[:250], images=images[:250], labels=digits.labels[:250]
     )
-    config = reconn.ReconnConfig(
-        architecture="transposed_cnn",
-        widths=(256,),
+    config = reconn.Network(
+        module=reconn.transposed_cnn(widths=(256,)),
+        optimiser=reconn.adam_cosine(learning_rate=3e-3),
         epochs=40,
         batch_size=16,
-        learning_rate=3e-3,
     )
     found = reconn.train(models, config, key=key, workdir=tmp_path, progress=False)
-    error = np.mean((found(publish(weights[250:])) - images[250:]) ** 2)
+    guess = found(publish(weights[250:]), Knowledge()).images
+    error = np.mean((guess - images[250:]) ** 2)
     assert error < 0.4 * np.mean((images.mean(axis=0) - images[250:]) ** 2)

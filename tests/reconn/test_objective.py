@@ -5,16 +5,13 @@ import numpy as np
 import pytest
 
 import reconn
-from reconn import losses
-from reconn.losses import LossConfig
-from shadow import ShadowModels, publish
+from reconn import Loss, objective
+from shadow import Knowledge, ShadowModels, publish
 
 
 def test_pixels_against_numpy(rng):
     one, two = rng.random((2, 3, 4, 4, 1)).astype(np.float32)
-    found = losses.pixels(
-        jnp.asarray(one), jnp.asarray(two), LossConfig(mae=0.5, mse=3.0)
-    )
+    found = objective.pixels(jnp.asarray(one), jnp.asarray(two), Loss(mae=0.5, mse=3.0))
     expected = 0.5 * np.abs(one - two).mean() + 3 * ((one - two) ** 2).mean()
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
@@ -22,17 +19,17 @@ def test_pixels_against_numpy(rng):
 def test_the_least_squares_game_has_its_equilibrium():
     """Where made and real can't be told apart, 1/2 is the judge's best score."""
     scores = jnp.linspace(0, 1, 101)
-    costs = [float(losses.judged(s[None], s[None])) for s in scores]
+    costs = [float(objective.judged(s[None], s[None])) for s in scores]
     assert scores[np.argmin(costs)] == 0.5
-    assert losses.judged(jnp.ones(3), jnp.zeros(3)) == 0
-    assert losses.fooled(jnp.ones(3)) == 0
+    assert objective.judged(jnp.ones(3), jnp.zeros(3)) == 0
+    assert objective.fooled(jnp.ones(3)) == 0
 
 
 def test_bad_input():
     with pytest.raises(ValueError, match=r"lpips >= 0, got -1"):
-        LossConfig(lpips=-1.0)
+        Loss(lpips=-1.0)
     with pytest.raises(ValueError, match="nothing else ties"):
-        LossConfig(mae=0.0, mse=0.0, adversarial=1.0)
+        Loss(mae=0.0, mse=0.0, adversarial=1.0)
 
 
 @pytest.fixture
@@ -47,11 +44,11 @@ def test_a_discriminator_learns_beside(models, key, tmp_path):
     """It moves, is kept in the checkpoint, and a longer run goes on with it."""
 
     def config(adversarial):
-        return reconn.ReconnConfig(
-            widths=(32,),
+        return reconn.Network(
+            module=reconn.mlp(widths=(32,)),
             epochs=4,
             batch_size=16,
-            loss=LossConfig(adversarial=adversarial, discriminator_learning_rate=1e-3),
+            loss=Loss(adversarial=adversarial, discriminator_learning_rate=1e-3),
         )
 
     runs = {}
@@ -60,8 +57,8 @@ def test_a_discriminator_learns_beside(models, key, tmp_path):
         reconn.train(models, config(weight), key=key, workdir=workdir, progress=False)
         lines = (workdir / "metrics.jsonl").read_text().splitlines()
         runs[weight] = [json.loads(line)["train_loss"] for line in lines]
-        loaded = reconn.load(workdir, config(weight), models.image_shape)
-        assert np.isfinite(loaded(publish(models.weights))).all()
+        loaded = reconn.load(workdir)
+        assert np.isfinite(loaded(publish(models.weights), Knowledge()).images).all()
     # The judge first sees through the RecoNN, which costs about 1 a patch.
     assert runs[1.0][0] > runs[0.0][0] + 0.1
 
@@ -71,7 +68,7 @@ def test_lpips_without_its_extra_names_it(models, key, tmp_path, monkeypatch):
     with pytest.raises(ImportError, match=r"informed-adversary\[lpips\]"):
         reconn.train(
             models,
-            reconn.ReconnConfig(epochs=1, loss=LossConfig(lpips=1.0)),
+            reconn.Network(epochs=1, loss=Loss(lpips=1.0)),
             key=key,
             workdir=tmp_path,
             progress=False,
@@ -97,13 +94,11 @@ def test_lpips_is_a_term(models, key, tmp_path, monkeypatch, rng):
     first = []
     for weight in (0.0, 1.0):
         workdir = tmp_path / str(weight)
-        config = reconn.ReconnConfig(
-            widths=(32,),
+        config = reconn.Network(
+            module=reconn.mlp(widths=(32,), input_dropout=0.0, dropout=0.0),
             epochs=1,
             batch_size=60,
-            input_dropout=0.0,
-            dropout=0.0,
-            loss=LossConfig(lpips=weight),
+            loss=Loss(lpips=weight),
         )
         reconn.train(models, config, key=key, workdir=workdir, progress=False)
         line = (workdir / "metrics.jsonl").read_text().splitlines()[0]

@@ -7,7 +7,6 @@ thread of the host a step of Table V would take an H100 five times as long.
 """
 
 import concurrent.futures
-import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -24,7 +23,6 @@ class Batches:
       arrays: features and images of all models.
       batch_size: rows per batch; all of them, where there are fewer.
       steps: batches per epoch; what doesn't fill one waits for the next epoch.
-      waited_s: seconds for which `epoch` kept its caller waiting, so far.
     """
 
     def __init__(
@@ -38,43 +36,38 @@ class Batches:
         self.arrays = (inputs, images)
         self.batch_size = min(batch_size, len(inputs))
         self.steps = len(inputs) // self.batch_size
-        of_one = self.batch_size * sum(values[0].nbytes for values in self.arrays)
-        self._together = max(1, min(_MOST_STEPS, _AHEAD_BYTES // of_one))
-        self.waited_s = 0.0
+        batch_bytes = self.batch_size * sum(values[0].nbytes for values in self.arrays)
+        self._at_once = max(1, min(_MOST_STEPS, _AHEAD_BYTES // batch_bytes))
 
     def __len__(self) -> int:
         return len(self.arrays[0])
 
     @property
     def nbytes(self) -> int:
-        """Of all features and images."""
+        """The bytes of all features and images."""
         return sum(values.nbytes for values in self.arrays)
 
     def rows(self, order: Int[np.ndarray, " models"]) -> Int[np.ndarray, "steps batch"]:
-        """The rows of all whole batches of an epoch in `order`."""
+        """Return the rows of all full batches of an epoch in `order`."""
         return order[: self.steps * self.batch_size].reshape(self.steps, -1)
 
     def epoch(
-        self, order: Int[np.ndarray, " models"]
+        self, order: Int[np.ndarray, " models"], at_once: int = _MOST_STEPS
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """All whole batches of rows in `order`, some at once.
+        """Yield all full batches of rows in `order`, at most so many at once.
 
         Yields: features (steps, batch, features), images (steps, batch, ...).
         """
-        rows = self.rows(order)
-        parts = [
-            rows[i : i + self._together] for i in range(0, len(rows), self._together)
-        ]
-        with concurrent.futures.ThreadPoolExecutor(max_workers=1) as thread:
-            coming = thread.submit(self._gather, parts[0])
-            for following in [*parts[1:], None]:
-                start = time.perf_counter()
-                ready = coming.result()
-                self.waited_s += time.perf_counter() - start
-                if following is not None:
-                    coming = thread.submit(self._gather, following)
-                yield ready
 
-    def _gather(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        inputs, images = self.arrays
-        return inputs[rows], images[rows]
+        def gather(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            return self.arrays[0][rows], self.arrays[1][rows]
+
+        rows, at_once = self.rows(order), min(at_once, self._at_once)
+        parts = [rows[i : i + at_once] for i in range(0, len(rows), at_once)]
+        with concurrent.futures.ThreadPoolExecutor(max_workers=1) as thread:
+            coming = thread.submit(gather, parts[0])
+            for following in [*parts[1:], None]:
+                ready = coming.result()
+                if following is not None:
+                    coming = thread.submit(gather, following)
+                yield ready

@@ -13,9 +13,9 @@ from jaxtyping import Float, Float32
 from reconn import algebra
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Regression:
-    """One regression, of outputs on features.
+    """A fitted regression, of outputs on features.
 
     Attributes:
       points: (models, features), minus `centre`.
@@ -35,7 +35,7 @@ class Regression:
     def fit(
         cls, features: np.ndarray, values: np.ndarray, *, scale: float, ridge: float
     ) -> "Regression":
-        """In float64, but for the products of features.
+        """Fit in float64, but for the products of features.
 
         Args:
           features: (models, features), float32.
@@ -48,13 +48,8 @@ class Regression:
         kernel[np.diag_indices(len(kernel))] += ridge
         offset = values.mean(axis=0, dtype=np.float64)
         weights = algebra.solve(kernel, values - offset)
-        return cls(
-            points=points,
-            centre=centre,
-            width=scale * median,
-            outputs=weights.astype(np.float32),
-            offset=offset.astype(np.float32),
-        )
+        outputs = weights.astype(np.float32)
+        return cls(points, centre, scale * median, outputs, offset.astype(np.float32))
 
     @classmethod
     def fit_left_out(
@@ -66,7 +61,7 @@ class Regression:
         ridge: float,
         at: np.ndarray | None = None,
     ) -> tuple["Regression", Float[np.ndarray, "models outputs"]]:
-        """The same, and what it would say of each model, had it not seen that one.
+        """Fit, and predict each model as if it had been left out.
 
         Args:
           features, values, scale, ridge: what `fit` takes.
@@ -88,17 +83,12 @@ class Regression:
         # Without model i the weights are w - K^-1[:, i] w_i / K^-1[i, i].
         share = np.einsum("ij,ji->i", across, inverse) / np.diag(inverse)
         left_out = offset + across @ weights - share[:, None] * weights
-        fitted = cls(
-            points=points,
-            centre=centre,
-            width=scale * median,
-            outputs=weights.astype(np.float32),
-            offset=offset.astype(np.float32),
-        )
+        outputs, width = weights.astype(np.float32), scale * median
+        fitted = cls(points, centre, width, outputs, offset.astype(np.float32))
         return fitted, left_out
 
     def __call__(self, features: np.ndarray) -> Float[np.ndarray, "models outputs"]:
-        """The outputs, in float64."""
+        """Return the outputs, in float64."""
         distances = squared_distances(features - self.centre, self.points)
         kernel = similarity(distances, self.width)
         return self.offset + kernel @ self.outputs.astype(np.float64)
@@ -107,7 +97,7 @@ class Regression:
 def centred(
     features: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """Centre, points minus it, their squared distances, and the median of these."""
+    """Return centre, points minus it, squared distances, and the median of these."""
     centre = features.mean(axis=0, dtype=np.float64).astype(np.float32)
     points = features - centre
     distances = squared_distances(points, points)
@@ -115,26 +105,26 @@ def centred(
 
 
 def median_of(distances: Float[np.ndarray, "points points"]) -> float:
-    """Of the distances between different points; 1 where all are the same."""
+    """Return the median distance between points; 1 where all are the same."""
     upper = distances[np.triu_indices(len(distances), 1)]
     median = float(np.median(upper)) if len(upper) else 0.0
     return median or 1.0
 
 
 def squared_distances(
-    left: Float32[np.ndarray, "queries features"],
-    right: Float32[np.ndarray, "points features"],
+    queries: Float32[np.ndarray, "queries features"],
+    points: Float32[np.ndarray, "points features"],
 ) -> Float[np.ndarray, "queries points"]:
-    """Squared distances; products in float32, sums in float64."""
-    distances = algebra.products(left, right).astype(np.float64)
+    """Return squared distances; products in float32, sums in float64."""
+    distances = algebra.products(queries, points).astype(np.float64)
     distances *= -2
-    distances += np.einsum("ij,ij->i", left, left, dtype=np.float64)[:, None]
-    distances += np.einsum("ij,ij->i", right, right, dtype=np.float64)[None]
+    distances += np.einsum("ij,ij->i", queries, queries, dtype=np.float64)[:, None]
+    distances += np.einsum("ij,ij->i", points, points, dtype=np.float64)[None]
     return np.maximum(distances, 0, out=distances)
 
 
 def similarity(distances: np.ndarray, width: float) -> np.ndarray:
-    """Inverse multiquadric, in place."""
+    """Compute the inverse multiquadric in place."""
     distances /= width
     distances += 1
     np.sqrt(distances, out=distances)

@@ -18,13 +18,13 @@ Scores = Float32[Array, "..."]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LossConfig:
-    """Weights of the terms; 0 leaves a term out.
+class Loss:
+    """Weights of the terms of the loss; 0 leaves a term out.
 
     Attributes:
       mae, mse: mean absolute and mean squared error per pixel.
       lpips: perceptual distance; needs the extra "lpips".
-      adversarial: the discriminator's judgement,
+      adversarial: the discriminator's judgement.
       discriminator_learning_rate: the constant rate at which the discriminator learns,
         by Adam.
     """
@@ -46,27 +46,23 @@ class LossConfig:
                 " reconstruction to its target.",
             )
 
+    @property
+    def convolutional(self) -> bool:
+        """Whether the loss itself has convolutions."""
+        return self.lpips > 0 or self.adversarial > 0
 
-def pixels(
-    reconstructed: Batch, images: Batch, config: LossConfig
-) -> Float32[Array, ""]:
-    """The terms that compare pixels."""
+
+def pixels(reconstructed: Batch, images: Batch, loss: Loss) -> Float32[Array, ""]:
+    """Return the terms that compare pixels."""
     error = reconstructed - images
-    return config.mae * jnp.mean(jnp.abs(error)) + config.mse * jnp.mean(
-        jnp.square(error)
-    )
+    return loss.mae * jnp.mean(jnp.abs(error)) + loss.mse * jnp.mean(jnp.square(error))
 
 
-def fooled(of_made: Scores) -> Float32[Array, ""]:
-    """What the RecoNN minimises: a discriminator sees 1 in what is real."""
-    return jnp.mean(jnp.square(of_made - 1))
+def fooled(of_guesses: Scores) -> Float32[Array, ""]:
+    """Return the RecoNN's adversarial term: least where guesses are scored 1, real."""
+    return jnp.mean(jnp.square(of_guesses - 1))
 
 
-def judged(of_real: Scores, of_made: Scores) -> Float32[Array, ""]:
-    """What the discriminator minimises."""
-    return jnp.mean(jnp.square(of_real - 1)) + jnp.mean(jnp.square(of_made))
-
-
-def mse(reconstructed: Batch, images: Batch) -> Float32[Array, ""]:
-    """Mean squared error per pixel."""
-    return jnp.mean(jnp.square(reconstructed - images))
+def judged(of_real: Scores, of_guesses: Scores) -> Float32[Array, ""]:
+    """Return the discriminator's loss: least at scores 1 for real, 0 for guesses."""
+    return jnp.mean(jnp.square(of_real - 1)) + jnp.mean(jnp.square(of_guesses))

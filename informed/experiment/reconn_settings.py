@@ -1,0 +1,116 @@
+"""`config.attacks.NAME` of learned attacks: names of what `reconn` takes as objects."""
+
+import dataclasses
+from typing import Any
+
+import reconn
+from reconn.modules import BUILDERS
+from shadow import checks
+
+KINDS = ("network", "kernel")
+OPTIMISERS = ("adam", "rmsprop")
+SCHEDULES = ("constant", "cosine")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class KernelSettings:
+    """What `reconn.Kernel` calls `scale`, `ridge` and `voters`."""
+
+    scale: float = 4.0
+    ridge: float | None = None
+    voters: int = 10_000
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ReconnConfig:
+    """The settings of a learned attack, by name.
+
+    Attributes:
+      kind: "network", the paper's RecoNN (`reconn.Network`), or "kernel"
+        (`reconn.Kernel`), to which of the other fields only models, standardise, clip,
+        validation_fraction and shrink apply.
+      kernel: the kernel regression.
+      architecture: "mlp" (Table V) or "transposed_cnn" (Table VII).
+      widths, activation, input_dropout, dropout: of the architecture.
+      optimiser: "adam" (decoupled weight decay) or "rmsprop" (Table V).
+      learning_rate: the largest one.
+      schedule: "constant" or "cosine" (down to zero), after `warmup_epochs`.
+      warmup_epochs: linear rise from zero; may be a fraction.
+      weight_decay: the decoupled weight decay of "adam".
+      models, standardise, clip, validation_fraction, shrink, loss, batch_size, epochs,
+        kept: as in `reconn.Network`.
+    """
+
+    kind: str = "network"
+    kernel: KernelSettings = dataclasses.field(default_factory=KernelSettings)
+    models: int | None = None
+    standardise: bool = True
+    architecture: str = "mlp"
+    widths: tuple[int, ...] = (1000, 1000)
+    activation: str = "relu"
+    loss: reconn.Loss = dataclasses.field(default_factory=reconn.Loss)
+    optimiser: str = "adam"
+    learning_rate: float = 5e-4
+    schedule: str = "cosine"
+    warmup_epochs: float = 1.0
+    weight_decay: float = 0.0
+    batch_size: int = 128
+    epochs: int = 40
+    input_dropout: float = 0.2
+    dropout: float = 0.2
+    clip: float = 10.0
+    validation_fraction: float = 0.05
+    kept: str = "best"
+    shrink: bool = True
+
+    def __post_init__(self) -> None:
+        checks.choice("kind", self.kind, KINDS)
+        checks.choice("architecture", self.architecture, BUILDERS)
+        checks.choice("optimiser", self.optimiser, OPTIMISERS)
+        checks.choice("schedule", self.schedule, SCHEDULES)
+        if self.weight_decay and self.optimiser != "adam":
+            raise checks.FieldError(
+                "weight_decay",
+                "{} is of the optimiser 'adam'; it would do nothing to"
+                f" {self.optimiser!r}. Set it to 0.",
+            )
+        self._network()
+        self._kernel()
+
+    def method(self) -> reconn.Kernel | reconn.Network:
+        """Return the method that these settings name."""
+        return self._kernel() if self.kind == "kernel" else self._network()
+
+    def _kernel(self) -> reconn.Kernel:
+        with checks.under("kernel"):
+            return reconn.Kernel(**self._fields(reconn.Kernel, self.kernel))
+
+    def _network(self) -> reconn.Network:
+        builder = BUILDERS[self.architecture]
+        rate = {
+            name: getattr(self, name) for name in ("learning_rate", "warmup_epochs")
+        }
+        if self.optimiser == "adam":
+            optimiser = reconn.adam_cosine(weight_decay=self.weight_decay, **rate)
+        else:
+            optimiser = reconn.rmsprop(**rate)
+        return reconn.Network(
+            module=builder(**self._fields(builder)),
+            optimiser=dataclasses.replace(optimiser, decays=self.schedule == "cosine"),
+            **self._fields(reconn.Network),
+        )
+
+    def _fields(self, cls: type, *nested: Any) -> dict[str, Any]:
+        """Return the fields of `cls` that these settings have, by the same name."""
+        names = {field.name for field in dataclasses.fields(cls)} - {"optimiser"}
+        values = {n: getattr(self, n) for n in names if hasattr(self, n)}
+        for settings in nested:
+            values |= dataclasses.asdict(settings)
+        return values
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class KernelReconnConfig(ReconnConfig):
+    """The same settings, with the kernel regression by default."""
+
+    kind: str = "kernel"

@@ -1,0 +1,80 @@
+"""What learned reconstructors have in common: settings, and a training run."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float32, Int
+
+from shadow import checks
+
+JUDGED = 1000  # validation models that judge a reconstructor, at most
+
+Features = Float32[np.ndarray, "models features"]
+TargetImages = Float32[np.ndarray, "models height width channels"]
+Labels = Int[np.ndarray, " models"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Run:
+    """One training run: what is learned from, and where the results are kept.
+
+    Attributes:
+      features, images, labels: of the shadow models, in random order.
+      num_train: the number of models that train; the others, at the end, validate.
+      workdir, kept: the folder, and whether it outlives the run.
+      start: parameters that training begins with, by name; None: they are drawn.
+      still_ours: raises if another run has taken the folder; see `records.claim`.
+      key, devices, progress, on_epoch: as in `reconn.train`.
+    """
+
+    features: Features
+    images: TargetImages
+    labels: Labels
+    num_train: int
+    key: Array
+    workdir: Path
+    kept: bool
+    start: Mapping[str, Any] | None
+    devices: Sequence[jax.Device] | None
+    still_ours: Callable[[], None]
+    progress: bool
+    on_epoch: Callable[[], None]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Method:
+    """A way to learn a reconstructor from shadow models: `Kernel` or `Network`.
+
+    Attributes:
+      models: the number of shadow models that are used, from the first on; None: all.
+      standardise: features to zero mean and unit variance (the paper's choice), or raw.
+      clip: standardised weights are cut to [-clip, clip].
+      validation_fraction: share of the shadow models, the last ones, that train nothing
+        and judge the result.
+      shrink: whether reconstructions are drawn towards the mean image where theta tells
+        little (`reconn.shrinkage`). The paper's are as the network gives them.
+    """
+
+    kind: ClassVar[str]
+    models: int | None = None
+    standardise: bool = True
+    clip: float = 10.0
+    validation_fraction: float = 0.05
+    shrink: bool = True
+
+    def __post_init__(self) -> None:
+        if self.models is not None:
+            checks.at_least("models", self.models, 2)
+        checks.positive("clip", self.clip)
+        checks.positive("validation_fraction", self.validation_fraction)
+        checks.within("validation_fraction", self.validation_fraction, 0, 1)
+
+    def identity(
+        self, num_features: int, image_shape: tuple[int, ...], num_train: int
+    ) -> dict[str, Any]:
+        """Return what decides the reconstructor, as JSON-able fields."""
+        return dataclasses.asdict(self)

@@ -1,0 +1,238 @@
+"""The paper's reconstructor: a network (RecoNN), trained on features of shadow models.
+
+Training writes one line of metrics per epoch and a checkpoint every half minute, or in
+so long that checkpoints take a tenth of the time; one that was interrupted goes on from
+its checkpoint with the same batches, and on a CPU ends in the same weights as one that
+wasn't (a GPU adds in any order).
+"""
+
+import dataclasses
+import functools
+import json
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array
+
+from reconn import modules, objective
+from reconn.feed import Batches
+from reconn.method import Features, Method, Run, TargetImages
+from reconn.modules import Mlp
+from reconn.objective import Loss
+from reconn.optimisers import adam_cosine
+from reconn.placement import Placement
+from reconn.steps import LOWER, Steps
+from shadow import bars, checks, files, views
+from shadow.victims.traces import digest
+
+# Of the network and its training, with and without convolutions; see `shadow.records`.
+REVISION, REVISION_CONVOLUTIONAL = 2, 3
+KEPT = ("best", "last")
+_PREDICT_BATCH = 1024
+# Seconds between checkpoints, and the least multiple of what the last one took: 113
+# million parameters, their moments and the best so far take 9 s, an epoch takes 10.
+_CHECKPOINT_SECONDS, _CHECKPOINT_SHARE = 30.0, 10.0
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TrainedNetwork:
+    """A network with its parameters: features in, images out.
+
+    Attributes:
+      apply: (params, features) -> images.
+      params: of the network.
+      placement: where the parameters lie; None: on one device.
+      program: the inference as `modules.exported` keeps it; None: a builder of the
+        toolkit makes it again.
+    """
+
+    apply: Callable[[Any, Array], Array]
+    params: Any
+    placement: Placement | None = None
+    program: bytes | None = None
+
+    def __call__(self, inputs: Features) -> TargetImages:
+        """Return the network's images, batch by batch."""
+        parts = []
+        for i in range(0, len(inputs), _PREDICT_BATCH):
+            images = _apply(self.apply, self.params, inputs[i : i + _PREDICT_BATCH])
+            if self.placement is not None:
+                images = self.placement.gathered(images)
+            parts.append(np.asarray(images))
+        return np.concatenate(parts)
+
+    def labelled(self, inputs: Features) -> tuple[TargetImages, None]:
+        """Return the images; a network recovers no labels."""
+        return self(inputs), None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Network(Method):
+    """A reconstructor network and its training. The defaults need few shadow models.
+
+    Attributes:
+      module: a Haiku function (inputs, *, training) -> images, a pair (init, apply), or
+        a builder such as `reconn.mlp()` (Table V) or `reconn.transposed_cnn()` (Table
+        VII); see `reconn.modules`.
+      optimiser: any of optax; or a function (total_steps, steps_per_epoch) that returns
+        one, such as `reconn.adam_cosine()` or `reconn.rmsprop()` (Table V).
+      epochs: passes over the training part of the shadow models.
+      batch_size: shadow models per step.
+      loss: the weights of its terms.
+      kept: "best": the network of the epoch with the least validation error; "last":
+        that of the last epoch, as in Table V.
+    """
+
+    kind = "network"
+    module: Any = dataclasses.field(default_factory=Mlp)
+    optimiser: Any = dataclasses.field(default_factory=adam_cosine)
+    epochs: int = 40
+    batch_size: int = 128
+    loss: Loss = dataclasses.field(default_factory=Loss)
+    kept: str = "best"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.choice("kept", self.kept, KEPT)
+        checks.at_least("epochs", self.epochs, 1)
+        checks.at_least("batch_size", self.batch_size, 1)
+        pair = isinstance(self.module, tuple) and len(self.module) == 2
+        if not (callable(self.module) or pair or hasattr(self.module, "build")):
+            raise checks.FieldError(
+                "module",
+                "Expected {} to be a Haiku function, a pair (init, apply) or a builder"
+                f" such as reconn.mlp(), got {self.module!r}.",
+            )
+        if not (callable(self.optimiser) or hasattr(self.optimiser, "update")):
+            raise checks.FieldError(
+                "optimiser",
+                "Expected {} to be an optimiser of optax or a function (total_steps,"
+                f" steps_per_epoch) that returns one, got {self.optimiser!r}.",
+            )
+
+    @property
+    def revisions(self) -> dict[str, int]:
+        """Revisions of the network, with or without convolutions, and of the view."""
+        convolutional = isinstance(self.module, Mlp) and self.module.convolutional
+        either = convolutional or self.loss.convolutional
+        revision = REVISION_CONVOLUTIONAL if either else REVISION
+        return {self.kind: revision, "view": views.REVISION}
+
+    def identity(
+        self, num_features: int, image_shape: tuple[int, ...], num_train: int
+    ) -> dict[str, Any]:
+        """Return all settings; module and optimiser as hashes of what they compute."""
+        network = modules.build(self.module, num_features, image_shape)
+        optimiser = self.optimiser_for(num_train // min(self.batch_size, num_train))
+        params = jax.eval_shape(network.init, jax.random.key(0))
+        update = params, jax.eval_shape(optimiser.init, params), params
+        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return fields | {
+            "loss": dataclasses.asdict(self.loss),
+            "module": modules.identity(self.module, num_features, image_shape),
+            "optimiser": checks.fingerprint(
+                (digest(optimiser.init, params), digest(optimiser.update, *update))
+            ),
+        }
+
+    def optimiser_for(self, steps_per_epoch: int) -> optax.GradientTransformation:
+        """Return the optimiser of a training with so many steps an epoch."""
+        if hasattr(self.optimiser, "update"):
+            return self.optimiser
+        return self.optimiser(self.epochs * steps_per_epoch, steps_per_epoch)
+
+    def learn(self, run: Run) -> TrainedNetwork:
+        """Train the network epoch after epoch; return the one that `kept` says.
+
+        Raises: FloatingPointError: a loss became NaN or infinite; says where.
+        """
+        from reconn import checkpoints  # Orbax: a second, which a kernel doesn't need
+
+        num_features, image_shape = run.features.shape[1], run.images.shape[1:]
+        network = modules.build(self.module, num_features, image_shape)
+        program = None
+        if run.kept and type(self.module) not in modules.BUILDERS.values():
+            program = modules.exported(network, num_features)
+        begin = run.start and modules.filled(network, run.start, "start")
+        placement, train = Placement.of(run.devices), slice(0, run.num_train)
+        batches = Batches(
+            run.features[train], run.images[train], batch_size=self.batch_size
+        )
+        steps = Steps(
+            network,
+            self.optimiser_for(batches.steps),
+            self.loss,
+            batches,
+            epochs=self.epochs,
+            key=run.key,
+            placement=placement,
+        )
+        unseen = run.features[run.num_train :]
+        truth = jnp.asarray(run.images[run.num_train :])
+        state = steps.start(begin)
+        placement.meet("reconn")
+        with checkpoints.manager_of(run.workdir) as manager:
+            state, history = checkpoints.restore(manager, state)
+            saved_at, pause = time.monotonic(), _CHECKPOINT_SECONDS
+            with bars.bar(
+                total=self.epochs,
+                initial=len(history),
+                desc="RecoNN",
+                unit="epoch",
+                show=run.progress,
+            ) as bar:
+                for epoch in range(len(history), self.epochs):
+                    started = time.monotonic()
+                    state, train_loss = steps.epoch(state, epoch)
+                    trained = TrainedNetwork(network.apply, state["params"], placement)
+                    guesses = jnp.asarray(trained(unseen))
+                    error = float(jnp.mean(jnp.square(guesses - truth)))
+                    if not math.isfinite(error):
+                        raise FloatingPointError(
+                            f"The RecoNN's validation error became {error} after epoch"
+                            f" {epoch + 1}. {LOWER}"
+                        )
+                    line = {
+                        "epoch": epoch + 1,
+                        "train_loss": train_loss,
+                        "validation_loss": float(
+                            objective.pixels(guesses, truth, self.loss)
+                        ),
+                        "validation_mse": error,
+                        "seconds": round(time.monotonic() - started, 3),
+                    }
+                    history.append(line)
+                    if error < float(state["best_mse"]):
+                        state |= {
+                            "best": jax.tree.map(jnp.copy, state["params"]),
+                            "best_mse": placement.tree(jnp.float32(error)),
+                        }
+                    run.still_ours()
+                    lines = (json.dumps(e, allow_nan=False) + "\n" for e in history)
+                    files.write_bytes(
+                        run.workdir / "metrics.jsonl", "".join(lines).encode()
+                    )
+                    run.on_epoch()
+                    bar.update()
+                    bar.set_postfix(validation_mse=f"{error:.5f}")
+                    began = time.monotonic()
+                    if began - saved_at > pause or epoch + 1 == self.epochs:
+                        checkpoints.save(manager, state, history)
+                        saved_at = time.monotonic()
+                        took = saved_at - began
+                        pause = max(_CHECKPOINT_SECONDS, _CHECKPOINT_SHARE * took)
+        best = placement.gathered(state["best" if self.kept == "best" else "params"])
+        if placement.several_processes:
+            best = jax.tree.map(np.asarray, best)
+        return TrainedNetwork(network.apply, best, program=program)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _apply(apply: Callable[[Any, Array], Array], params: Any, x: Array) -> Array:
+    return apply(params, x)

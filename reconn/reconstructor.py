@@ -1,0 +1,156 @@
+"""A trained reconstructor: an attack, which one folder keeps; never a pickle.
+
+The arrays in reconstructor.safetensors are standardiser/mean, standardiser/scale,
+standardiser/clip, shrinkage/mean, shrinkage/factor, held_out/errors and, of a RecoNN,
+network/MODULE/NAME; of a user's module also program, its inference as
+`jax.export` serialises it. The points of a kernel regression, which may be gigabytes,
+are mapped from files of their own; see `kernel`. run.json says what decided it all.
+"""
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jax import export
+from jaxtyping import Array, Float32
+
+from reconn import kernel, modules
+from reconn.features import Standardiser
+from reconn.kernel import Kernel, KernelRegression
+from reconn.network import Network, TrainedNetwork
+from reconn.objective import Loss
+from reconn.shrinkage import Shrinkage
+from shadow import checks, records, safetensors
+from shadow.records import NotMadeError, Record, VersionMismatchError
+from shadow.threat import Knowledge, Reconstruction, Release
+
+FILE = "reconstructor.safetensors"
+_NETWORK, _PROGRAM = "network/", "program"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Reconstructor:
+    """The attack phi(theta) of Section IV. All knowledge went into training it.
+
+    THREAT: knows D_-, A and, where it is shared, the initialisation, all by way of the
+    shadow models it trained itself; has public images to train them on. Any release:
+    all weights, some layers, logits.
+
+    Attributes:
+      view: of theta, that it was trained on: "fingerprint", and "what" in words.
+      standardiser: makes the model's input of a release.
+      model: makes images of that.
+      shrinkage: draws them towards the mean image where theta tells little.
+      errors: truth minus guess on validation models, at most 1,000: how errors at known
+        pixels and at the others go together.
+    """
+
+    view: Mapping[str, str]
+    standardiser: Standardiser
+    model: TrainedNetwork | KernelRegression
+    shrinkage: Shrinkage
+    errors: Float32[np.ndarray, "models height width channels"]
+
+    def __call__(
+        self, release: Release, knowledge: Knowledge, *, key: Array | None = None
+    ) -> Reconstruction:
+        """Reconstruct the target of every release, and its label where theta tells it.
+
+        Pixels are in [0, 1]. Uses known pixels. Deterministic: the key isn't used.
+
+        Raises: FieldError: the release shows something else of theta, or is of another
+          victim, than the shadow models.
+        """
+        del key
+        knowledge.require(release)
+        if release.view.fingerprint() != self.view["fingerprint"]:
+            raise checks.FieldError(
+                "view",
+                f"Expected a release of {self.view['what']}, as of the shadow models"
+                f" that this reconstructor was trained on; got one of"
+                f" {release.view.what} (or of other ones).",
+            )
+        images, labels = self.model.labelled(self.standardiser(release.values))
+        images = self.shrinkage(images)
+        if knowledge.known is not None:
+            images = knowledge.known.completed(images, self.errors)
+        return Reconstruction(images=images, labels=labels)
+
+    def save(self, workdir: Path) -> None:
+        """Write the arrays; last of all, since who finds them finds all finished."""
+        arrays: dict[str, Any] = {
+            "standardiser/mean": self.standardiser.mean,
+            "standardiser/scale": self.standardiser.scale,
+            "standardiser/clip": np.float64(self.standardiser.clip),
+            "shrinkage/mean": self.shrinkage.mean,
+            "shrinkage/factor": np.float64(self.shrinkage.factor),
+            "held_out/errors": self.errors,
+        }
+        if isinstance(self.model, TrainedNetwork):
+            params = modules.named(jax.device_get(self.model.params))
+            arrays |= {f"{_NETWORK}{name}": array for name, array in params.items()}
+            if self.model.program is not None:
+                arrays[_PROGRAM] = np.frombuffer(self.model.program, np.uint8)
+        safetensors.write(workdir / FILE, arrays)
+
+
+def load(workdir: str | os.PathLike) -> Reconstructor:
+    """Load the reconstructor that a finished `train` left in a folder.
+
+    Raises:
+      NotMadeError: there is none, or it isn't finished.
+      VersionMismatchError: it was made by other versions.
+      ValueError: a file is damaged.
+    """
+    workdir, what = Path(workdir), f"The reconstructor in {workdir}"
+    if not (workdir / "run.json").exists():
+        raise NotMadeError(f"There is no reconstructor in {workdir}.", by="train")
+    record = Record.read(json.loads((workdir / "run.json").read_text()))
+    settings, builder = record.configuration.get("network"), None
+    method: Kernel | Network = Kernel()
+    if settings is not None:
+        if not isinstance(settings["module"], str):  # a user's, kept as a program
+            ((name, arguments),) = settings["module"].items()
+            widths = tuple(arguments["widths"])
+            builder = modules.BUILDERS[name](**arguments | {"widths": widths})
+        module = builder or (None, None)
+        method = Network(module=module, loss=Loss(**settings["loss"]))
+    elif "kernel" not in record.configuration:
+        raise VersionMismatchError(f"{what} was made by an earlier version of reconn.")
+    ours = Record(record.configuration, records.versions(**method.revisions))
+    records.require_same(record, ours, what)
+    if not (workdir / FILE).exists():
+        raise NotMadeError(f"{what} is not finished.", by="train")
+    arrays = safetensors.read(workdir / FILE)
+    standardiser = Standardiser(
+        mean=arrays["standardiser/mean"],
+        scale=arrays["standardiser/scale"],
+        clip=float(arrays["standardiser/clip"]),
+    )
+    mean, params = arrays["shrinkage/mean"], {}
+    for path, array in arrays.items():
+        if path.startswith(_NETWORK):
+            params[path.removeprefix(_NETWORK)] = array
+    model: TrainedNetwork | KernelRegression
+    if settings is None:
+        model = kernel.load(workdir / "kernel", mean.shape)
+    elif builder is None:
+        program = export.deserialize(bytearray(arrays[_PROGRAM].tobytes()))
+        model = TrainedNetwork(
+            lambda params, inputs: program.call(list(params.values()), inputs), params
+        )
+    else:
+        pure = modules.build(builder, standardiser.num_features, mean.shape)
+        model = TrainedNetwork(pure.apply, modules.filled(pure, params, "network"))
+    return Reconstructor(
+        view=record.configuration["view"],
+        standardiser=standardiser,
+        model=model,
+        shrinkage=Shrinkage(mean=mean, factor=float(arrays["shrinkage/factor"])),
+        errors=arrays["held_out/errors"],
+    )
