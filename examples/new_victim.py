@@ -52,9 +52,7 @@ def main(epochs: int = 40) -> dict:
     algorithm = shadow.GradientDescent(
         victim=victim, optimiser=optax.sgd(0.05, momentum=0.9), epochs=epochs
     )
-    factory = shadow.Factory(
-        algorithm=algorithm, fixed=split.fixed, key=jax.random.key(0)
-    )
+    factory = shadow.Factory(algorithm, split.fixed, key=jax.random.key(0))
     releases = factory.release(split.test)
     knowledge = factory.knowledge(public=split.shadow)
     guess = informed.Inversion()(releases, knowledge, key=jax.random.key(1))

@@ -4,7 +4,7 @@ import dataclasses
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Array
@@ -12,10 +12,12 @@ from jaxtyping import Array
 from shadow import checks
 from shadow.data import Examples
 from shadow.models import ShadowModels
-from shadow.store import Store
 from shadow.tables import Table
 from shadow.threat import Knowledge, Reconstruction
 from shadow.views import EVERYTHING, View
+
+if TYPE_CHECKING:
+    from shadow.store import Store
 
 PROTOCOLS = ("reconstruction", "membership", "transcript", "candidates")
 SEES = ("nothing", "view", "weights", "answers", "estimator", "every noisy gradient")
@@ -76,7 +78,7 @@ class Material:
     """
 
     settings: Any = None
-    shadows: ShadowModels | Store | None = None
+    shadows: "ShadowModels | Store | None" = None
     view: View = EVERYTHING
     workdir: Path
     key: Array

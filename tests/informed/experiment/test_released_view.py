@@ -79,7 +79,7 @@ def test_findings_6_7_8_a_run_of_few_weights_in_few_bits(tmp_path, capsys, file)
 def test_finding_6_every_field_of_the_view_is_in_every_record(name):
     """Whichever field is changed, what was made before isn't served again."""
 
-    class Store(Store):
+    class Models(Store):
         def __init__(self):
             pass
 
@@ -103,7 +103,7 @@ def test_finding_6_every_field_of_the_view_is_in_every_record(name):
         view = dataclasses.replace(base.view, **{field: value})
         changed = dataclasses.replace(base, view=view)
         before, after = (
-            stored.attack_record(each, name, Store(), Store())
+            stored.attack_record(each, name, Models(), Models())
             for each in (base, changed)
         )
         assert before.fingerprint() != after.fingerprint(), field
