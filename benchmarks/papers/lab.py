@@ -27,7 +27,7 @@ from informed import metrics
 from informed.experiment import pipeline, stored
 from informed.experiment.named import NamedAttack
 from informed.experiment.settings import EvaluationConfig, Experiment
-from informed.experiment.stages import Paths
+from informed.experiment.stored import Paths
 from shadow import checks, devices, files, records
 from shadow.models import ShadowModels
 from shadow.places import Address

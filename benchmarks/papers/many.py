@@ -26,7 +26,7 @@ from benchmarks.papers.row import Row
 from benchmarks.sweeps.grid import Point
 from informed.experiment import evaluation, pipeline
 from informed.experiment.settings import Experiment
-from informed.experiment.stages import Paths
+from informed.experiment.stored import Paths
 from shadow import devices, parallel
 from shadow.checks import named
 

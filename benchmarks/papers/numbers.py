@@ -14,7 +14,7 @@ from typing import Any
 
 from informed.experiment import stored
 from informed.experiment.settings import Experiment
-from informed.experiment.stages import Paths
+from informed.experiment.stored import Paths
 from shadow import checks, files, sources
 
 FOLDER = Path(__file__).parent / "kept"

@@ -24,7 +24,7 @@ from informed.cli import configuration
 from informed.experiment import pipeline
 from informed.experiment.pools import Pools
 from informed.experiment.settings import Experiment
-from informed.experiment.stages import Paths
+from informed.experiment.stored import Paths
 from shadow import checks, files, records
 from shadow.records import Record
 
@@ -125,7 +125,7 @@ def run(
     pools = Pools(data_dir)
     for point in todo:
         with _naming(point.name):
-            pipeline.require(point.experiment, pools)
+            pipeline.factories(point.experiment, pools)
     record = Record.of({"overrides": list(sweep.overrides), "base": _base(sweep)})
     records.claim(workdir / "sweep.json", record, f"The sweep in {workdir}")
     fields = list(dict.fromkeys(name for point in todo for name in point.fields))

@@ -18,7 +18,7 @@ from informed.cli import gate
 from informed.cli.command_table import refuse_unknown
 from informed.cli.configuration import load_experiment, values
 from informed.experiment import evaluation, pipeline
-from informed.experiment.stages import Paths
+from informed.experiment.stored import Paths
 from shadow import places, reserved
 from shadow.launchers.share import Share
 

@@ -19,7 +19,7 @@ from informed.cli import registering
 from informed.cli.configuration import load_experiment
 from informed.cli.running import add_places
 from informed.experiment import pipeline, shadow_sets
-from informed.experiment.stages import Paths
+from informed.experiment.stored import Paths
 from shadow import checks, compiled, devices, reserved
 from shadow.launchers import Launch, table
 from shadow.launchers.share import Share

@@ -29,8 +29,8 @@ def defaults(settings: Any) -> config_dict.ConfigDict:
         if isinstance(settings, type) and callable(field.default_factory):
             value = field.default_factory()
         if isinstance(value, Mapping):  # of what writes its fields side by side
-            each = {name: one.defaults() for name, one in value.items()}
-            values[field.name] = config_dict.ConfigDict(each)
+            fields = {name: one.defaults() for name, one in value.items()}
+            values[field.name] = config_dict.ConfigDict(fields)
         elif dataclasses.is_dataclass(value):
             values[field.name] = defaults(value)
         elif value is None:
@@ -43,5 +43,7 @@ def defaults(settings: Any) -> config_dict.ConfigDict:
 def _type(hint: Any) -> type:
     """What a field holds where it isn't None."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        hint = next(each for each in typing.get_args(hint) if each is not type(None))
+        hint = next(
+            option for option in typing.get_args(hint) if option is not type(None)
+        )
     return typing.get_origin(hint) or hint

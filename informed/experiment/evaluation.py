@@ -10,7 +10,7 @@ import numpy as np
 from informed import metrics, report
 from informed.experiment import protection, stored
 from informed.experiment.settings import Experiment
-from informed.experiment.stages import Paths, Stage
+from informed.experiment.stored import Paths, Stage
 from informed.metrics import Neighbours, judging
 from shadow import copies, files, records, victims
 from shadow.data import Examples
@@ -48,40 +48,40 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
         pool = np.concatenate([fixed.images, public.images])
         metrics.refuse_leaks(truth.images, pool)
         neighbours = metrics.nearest_neighbours(truth.images, pool)
-        found = _compared(experiment, paths, truth, neighbours)
+        rows = _compared(experiment, paths, truth, neighbours)
         _draw(experiment, paths, truth, pool, neighbours)
         kind = fixed.labels  # drawn as the targets are
         if not experiment.data.shadow_name:
             kind = np.concatenate([kind, public.labels])
         developer = stored.factory_of(experiment, released, role="released", width=1)
         theory = protection.of(developer, kind)
-        for name, each in found.items():
+        for name, row in rows.items():
             guess = stored.guesses(paths.workdir, name)
-            told = bool(experiment.attacks[name].known)
-            each |= protection.against(theory, developer, truth, guess, known=told)
+            known = bool(experiment.attacks[name].known)
+            row |= protection.against(theory, developer, truth, guess, known=known)
         mean_image = np.broadcast_to(pool.mean(axis=0), truth.images.shape)
         percentiles = neighbours.percentiles.mean(axis=0)
         oracle = float(neighbours.mse.mean())
-        for each in found.values():
+        for row in rows.values():
             # Of the same targets: the mean over others is another number.
-            some = slice(0, each["targets"])
-            each["nn_oracle_mse"] = float(neighbours.mse[some].mean())
+            some = slice(0, row["targets"])
+            row["nn_oracle_mse"] = float(neighbours.mse[some].mean())
             first = neighbours.percentiles[some, 0].mean()
-            each["success"] = judging.success(each["mse"], each["nn_oracle_mse"], first)
-        known = {
+            row["success"] = judging.success(row["mse"], row["nn_oracle_mse"], first)
+        copied = {
             "fixed": copies.find(truth.images, fixed.images).counts,
             "shadow": copies.find(truth.images, public.images).counts,
         }
     seconds, thetas = _seconds(experiment, paths), truth.weights[:_ACCURACY_MODELS]
     results = {
-        "attacks": found,
+        "attacks": rows,
         "nn_oracle_mse": oracle,
         "mean_image_mse": float(metrics.mse(truth.images, mean_image).mean()),
         "distance_percentiles": {
             str(name): float(value)
             for name, value in zip(metrics.PERCENTILES, percentiles, strict=True)
         },
-        "copies": known | {"dropped": released.manifest.get("dropped")},
+        "copies": copied | {"dropped": released.manifest.get("dropped")},
         "released_accuracy": accuracy(
             developer.descent.victim, thetas, range(len(thetas)), truth
         ),
@@ -98,7 +98,7 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
             "models": dict(released.record.versions),
             "attacks": {
                 name: Stage.read(paths.workdir, f"attack-{name}")["versions"]
-                for name in found
+                for name in rows
             },
             "evaluation": dict(stage.record.versions),
             "packages": records.packages(),
@@ -114,8 +114,8 @@ def _compared(
     truth: ShadowModels,
     neighbours: Neighbours,
 ) -> dict[str, dict[str, Any]]:
-    """What every attack of the run found, by its name."""
-    found = {}
+    """Judge every attack of the run, by its name."""
+    rows = {}
     for name, named in experiment.played.items():
         guess = stored.guesses(paths.workdir, name)
         count = len(guess["images"])
@@ -123,7 +123,7 @@ def _compared(
         if experiment.evaluation.lpips:
             lpips = float(metrics.lpips(truth.images[:count], guess["images"]).mean())
         used = getattr(named.settings, "models", None) or experiment.shadow.count
-        found[name] = {
+        rows[name] = {
             "type": named.type,
             "sees": named.row.sees,
             **judging.compared(
@@ -132,7 +132,7 @@ def _compared(
             "lpips": lpips,
             "shadow_models": used if named.row.shadows else 0,
         }
-    return found
+    return rows
 
 
 def _draw(

@@ -10,31 +10,23 @@ from informed.experiment.reconn_settings import ReconnConfig
 from informed.experiment.settings import Experiment
 from reconn import modules, perceptual
 from shadow import checks, victims
-from shadow.data import Examples
 from shadow.victims import Victim
 
 
-def victim(experiment: Experiment, pool: Examples) -> Victim:
-    """The victim of an experiment, for the images of a data set.
-
-    Raises: FieldError: the images are too small for it.
-    """
-    with checks.under("config.victim"):
-        return victims.build(
-            experiment.victim,
-            image_shape=pool.image_shape,
-            num_classes=pool.num_classes,
-        )
-
-
-def require(experiment: Experiment, victim: Victim) -> None:
-    """Raise one clear line if any stage of the experiment couldn't be run.
+def victim(
+    experiment: Experiment, *, image_shape: tuple[int, ...], num_classes: int
+) -> Victim:
+    """Build the victim of an experiment, if each of its stages can be run with it.
 
     Raises:
       ValueError: a number that another one doesn't allow, a layer that the victim
         hasn't, widths that don't fit the images.
       ImportError: an extra that isn't installed; names it.
     """
+    with checks.under("config.victim"):
+        victim = victims.build(
+            experiment.victim, image_shape=image_shape, num_classes=num_classes
+        )
     shadow, view = experiment.shadow, experiment.view
     if shadow.count < 3:
         raise checks.FieldError(
@@ -67,6 +59,7 @@ def require(experiment: Experiment, victim: Victim) -> None:
                 lpips |= method.loss.lpips > 0
     if lpips:
         perceptual.require(victim.image_shape)
+    return victim
 
 
 def facts(experiment: Experiment) -> Facts:

@@ -100,7 +100,7 @@ class NamedAttack:
         with checks.under(where):
             row = registry.find(values["type"])
         own = {name: values[name] for name in _OWN if name in values}
-        rest = {name: each for name, each in values.items() if name not in _OWN}
+        rest = {name: value for name, value in values.items() if name not in _OWN}
         if set(rest) == {"settings"}:  # as `dataclasses.asdict` writes it
             rest = rest["settings"]
         settings = checks.build(row.settings, rest, where)

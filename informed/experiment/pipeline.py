@@ -20,7 +20,7 @@ from informed.attacks.attack_row import Material
 from informed.experiment import evaluation, feasible, stored
 from informed.experiment.pools import Pools
 from informed.experiment.settings import Experiment
-from informed.experiment.stages import Paths, Stage
+from informed.experiment.stored import Paths, Stage
 from informed.play import play
 from shadow import checks, data, files, forms
 from shadow import plan as planning
@@ -66,11 +66,15 @@ def shadow(
     )
     opened = (Store(paths.store(role)) for role in ROLES)
     if stage.done and not any(store.missing() for store in opened):
-        made, _ = stored.stores(experiment, paths)
-        feasible.require(experiment, stored.victim_of(experiment, made))
+        shadows, _ = stored.stores(experiment, paths)
+        feasible.victim(
+            experiment,
+            image_shape=shadows.image_shape,
+            num_classes=shadows.manifest["num_classes"],
+        )
         return
     pools = Pools(paths.data_dir)
-    require(experiment, pools)
+    factories(experiment, pools)
     with stage.running():
         prepare = functools.partial(stores, experiment, paths, pools, form=form)
         launch(prepare, progress=progress, on_block=stage.note)
@@ -109,20 +113,23 @@ def stores(
 def factories(
     experiment: Experiment, pools: Pools
 ) -> tuple[data.Split, dict[str, Factory]]:
-    """The data; and, by role, in the order in which models are made, the factories."""
+    """Divide the data; build, by role, in the order of training, the factories.
+
+    Raises: ValueError, ImportError: a stage couldn't be run, see `feasible.victim`; too
+      few images.
+    """
+    pool = pools.load(experiment.data.name)
+    victim = feasible.victim(
+        experiment, image_shape=pool.image_shape, num_classes=pool.num_classes
+    )
     split = pools.split(experiment)
-    victim = feasible.victim(experiment, pools.load(experiment.data.name))
-    algorithm = experiment.training.algorithm(victim)
-    return split, {
-        role: Factory(
-            algorithm=algorithm,
-            fixed=split.fixed,
-            key=experiment.training_key,
-            role=role,
-            width=experiment.shadow.models_per_batch,
-        )
-        for role in ROLES
-    }
+    factory = Factory(
+        experiment.training.algorithm(victim),
+        split.fixed,
+        key=experiment.training_key,
+        width=experiment.shadow.models_per_batch,
+    )
+    return split, {role: dataclasses.replace(factory, role=role) for role in ROLES}
 
 
 def plan(experiment: Experiment, paths: Paths) -> Plan:
@@ -134,27 +141,12 @@ def plan(experiment: Experiment, paths: Paths) -> Plan:
     Raises: ValueError: a stage couldn't be run; MemoryError: it doesn't fit; OSError:
       this machine's disk has less room than the stores need.
     """
-    pools = Pools(paths.data_dir)
-    require(experiment, pools)
-    split, by_role = factories(experiment, pools)
+    split, by_role = factories(experiment, Pools(paths.data_dir))
     factory = by_role["shadow"]
     models = experiment.shadow.count + experiment.data.num_test
-    found = planning.plan(factory, split.shadow, models)
-    planning.require_room(found, paths.shadow)
-    return found
-
-
-def require(experiment: Experiment, pools: Pools) -> None:
-    """Raise one clear line if any stage couldn't be run, without running one.
-
-    Args:
-      experiment: what is to be run.
-      pools: the data sets.
-    Raises: ValueError, ImportError: see `feasible.require`; or too few images.
-    """
-    pool = pools.load(experiment.data.name)
-    feasible.require(experiment, feasible.victim(experiment, pool))
-    pools.require_split(experiment)
+    planned = planning.plan(factory, split.shadow, models)
+    planning.require_room(planned, paths.shadow)
+    return planned
 
 
 def remake(paths: Paths, *, progress: bool = True) -> None:
@@ -218,11 +210,11 @@ def _attack(
         public = stored.targets(store)
         developer = stored.factory_of(experiment, store, role="released", width=1)
         models = released.read()
-        told = developer.knowledge(public=public)
+        knowledge = developer.knowledge(public=public)
         if named.known:
             mask = rows_of(models.image_shape, named.known)
-            told = dataclasses.replace(
-                told, known=Known.of(models.images[: named.targets], mask)
+            knowledge = dataclasses.replace(
+                knowledge, known=Known.of(models.images[: named.targets], mask)
             )
         trial = play(
             row,
@@ -236,11 +228,11 @@ def _attack(
                 note=stage.note,
             ),
             publish(models.weights[: named.targets], view),
-            told,
+            knowledge,
             key=key,
         )
-        found = trial.reconstruction
-        if found is None or trial.finished is None:
+        reconstruction = trial.reconstruction
+        if reconstruction is None or trial.finished is None:
             raise checks.FieldError(f"attacks.{name}", f"{{}}: {trial.why_not}.")
         missed = np.flatnonzero(~trial.finished)
         if len(missed):
@@ -249,6 +241,9 @@ def _attack(
                 f" {len(trial.finished)} targets, first at number {missed[0]}. A guess"
                 " that it can't make is the mean image, or another that counts."
             )
-        values = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
+        values = {
+            f.name: getattr(reconstruction, f.name)
+            for f in dataclasses.fields(reconstruction)
+        }
         known = {key: np.asarray(v) for key, v in values.items() if v is not None}
         files.write_arrays(paths.workdir / output, **known)

@@ -13,17 +13,20 @@ _FIELDS = {
 
 
 class Pools:
-    """Data sets by name, of one or several experiments."""
+    """Data sets by name, of one or several experiments.
+
+    Args:
+      data_dir: folder of prepared TFDS data sets; None: TFDS_DATA_DIR.
+    """
 
     def __init__(self, data_dir: str | None = None) -> None:
-        """From a TFDS folder; None: TFDS_DATA_DIR."""
         self._data_dir = data_dir
         self._read: dict[str, data.Examples] = {}
-        self._possible: set[Any] = set()
+        self._latest: tuple[Any, data.Split] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what was read: another process reads it itself."""
-        return {"_data_dir": self._data_dir, "_read": {}, "_possible": set()}
+        """Leave out what was read: another process reads it itself."""
+        return {"_data_dir": self._data_dir, "_read": {}, "_latest": None}
 
     def load(self, name: str) -> data.Examples:
         """The data set of a name.
@@ -37,25 +40,22 @@ class Pools:
         return self._read[name]
 
     def split(self, experiment: Experiment) -> data.Split:
-        """Fixed set, shadow targets and test targets.
+        """Divide the data into fixed set, shadow targets and test targets.
 
         Raises: ValueError: too few images; names the field.
         """
         config, other = experiment.data, experiment.data.shadow_name
-        with checks.called(_FIELDS):
-            return data.split(
-                self.load(config.name),
-                num_fixed=config.num_fixed,
-                num_shadow=experiment.shadow.count,
-                num_test=config.num_test,
-                seed=experiment.seed if config.seed is None else config.seed,
-                balanced=config.balanced,
-                shadow_pool=self.load(other) if other else None,
-            )
-
-    def require_split(self, experiment: Experiment) -> None:
-        """Raise as `split` would; each division is tried once."""
-        division = (experiment.data, experiment.shadow.count, experiment.seed)
-        if division not in self._possible:
-            self.split(experiment)
-            self._possible.add(division)
+        division = config, experiment.shadow.count, experiment.seed
+        if self._latest is None or self._latest[0] != division:
+            with checks.called(_FIELDS):
+                split = data.split(
+                    self.load(config.name),
+                    num_fixed=config.num_fixed,
+                    num_shadow=experiment.shadow.count,
+                    num_test=config.num_test,
+                    seed=experiment.seed if config.seed is None else config.seed,
+                    balanced=config.balanced,
+                    shadow_pool=self.load(other) if other else None,
+                )
+            self._latest = division, split
+        return self._latest[1]

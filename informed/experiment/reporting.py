@@ -14,7 +14,7 @@ from informed.audit import ranked_records
 from informed.experiment import stored
 from informed.experiment.reconn_settings import ReconnConfig
 from informed.experiment.settings import Experiment
-from informed.experiment.stages import Paths, Stage
+from informed.experiment.stored import Paths, Stage
 from informed.metrics import judging
 from informed.play import Trial, blank
 from informed.report.document import VERSION, Report

@@ -14,7 +14,7 @@ import numpy as np
 
 from informed.experiment import pipeline, stored
 from informed.experiment.settings import Experiment
-from informed.experiment.stages import Paths
+from informed.experiment.stored import Paths
 from shadow import devices, merging, places, records
 from shadow.commits import Commit
 from shadow.factory import Factory
@@ -45,14 +45,14 @@ def find(address: Address) -> dict[str, Store]:
     if place.has(MANIFEST):
         store = Store(place)
         return {store.manifest["role"]: store}
-    found = [role for role in pipeline.ROLES if place.below(role).has(MANIFEST)]
-    if not found:
+    roles = [role for role in pipeline.ROLES if place.below(role).has(MANIFEST)]
+    if not roles:
         raise NotMadeError(
             f"There is no shadow store at {place}, nor in it under"
             f" {' or '.join(pipeline.ROLES)}.",
             by="shadow",
         )
-    return {role: Store(place.below(role)) for role in found}
+    return {role: Store(place.below(role)) for role in roles}
 
 
 def info(address: Address) -> dict[str, Any]:
@@ -85,11 +85,11 @@ def _about(store: Store) -> dict[str, Any]:
     }
 
 
-def described(found: Mapping[str, Any]) -> str:
+def described(facts: Mapping[str, Any]) -> str:
     """What `info` found, for people."""
     return "\n".join(
         line
-        for role, about in found.items()
+        for role, about in facts.items()
         for line in (
             f"{role:<10}{about['store']}",
             f"{'':<10}{about['models']} models of {about['params']} parameters,"
@@ -202,16 +202,16 @@ def train_again(store: Store, sample: int) -> dict[str, Any]:
             own = min(factory.trained_with["width"], len(ids))
             factory = dataclasses.replace(factory, width=own)
         targets = stored.examples(store, images, labels)
-        found = factory.train(targets, ids=ids).astype(np.float32)
+        retrained = factory.train(targets, ids=ids).astype(np.float32)
         largest = np.abs(wanted).max(axis=1)
-        distance = np.abs(found - wanted).max(axis=1) / largest
+        distance = np.abs(retrained - wanted).max(axis=1) / largest
         # What isn't a number is far away.
         distance = np.nan_to_num(distance, nan=_FAR, posinf=_FAR)
         wrong = distance > TOLERANCE
         if exact:
-            wrong = (found != wanted).any(axis=1)
+            wrong = (retrained != wanted).any(axis=1)
         else:
-            wrong |= _of_another(found, wanted, images)
+            wrong |= _of_another(retrained, wanted, images)
         apart = _theta_0_apart(factory)
         if apart > TOLERANCE:
             wrong[:] = True
@@ -229,15 +229,15 @@ def train_again(store: Store, sample: int) -> dict[str, Any]:
 
 
 def _of_another(
-    found: np.ndarray, wanted: np.ndarray, images: np.ndarray
+    retrained: np.ndarray, wanted: np.ndarray, images: np.ndarray
 ) -> np.ndarray:
     """Which models are nearer to those of other targets than to their own.
 
     Among many thousands of known points one moves the weights by less than `TOLERANCE`.
     """
     flat = images.reshape(len(images), -1)
-    wrong = np.zeros(len(found), bool)
-    for i, model in enumerate(found):
+    wrong = np.zeros(len(retrained), bool)
+    for i, model in enumerate(retrained):
         others = wanted[(flat != flat[i]).any(axis=1)]
         if len(others):
             apart = np.abs(others - model).max(axis=1)
@@ -271,21 +271,21 @@ def _experiment(store: Store) -> Experiment | None:
     return Experiment.from_mapping({name: configuration[name] for name in _EXPERIMENT})
 
 
-def verified(found: Mapping[str, Any]) -> str:
+def verified(facts: Mapping[str, Any]) -> str:
     """What `verify` found, for people."""
     lines = []
-    for role, blocks in found["corrupt"].items():
+    for role, blocks in facts["corrupt"].items():
         done = (
-            "remade" if found["remade"] else "taken back: `informed shadow` makes them"
+            "remade" if facts["remade"] else "taken back: `informed shadow` makes them"
         )
         line = (
             f"{role}: {len(blocks)} corrupt blocks {blocks} {done}"
             if blocks
             else f"{role}: all blocks match their checksums"
         )
-        for file in found["metadata"][role]:
+        for file in facts["metadata"][role]:
             line += f"; {file} was damaged, and is put back"
-        again = found["trained_again"][role]
+        again = facts["trained_again"][role]
         if again["models"]:
             line += (
                 f"; {len(again['models'])} models trained again, {again['bits']} of"
@@ -296,9 +296,9 @@ def verified(found: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def require_sound(found: Mapping[str, Any]) -> None:
+def require_sound(facts: Mapping[str, Any]) -> None:
     """Raise WrongModelsError if a model that was trained again came out otherwise."""
-    for role, again in found["trained_again"].items():
+    for role, again in facts["trained_again"].items():
         if again["differ"]:
             raise WrongModelsError(
                 f"Models {again['differ']} of the {role} store are not what their"
@@ -320,16 +320,16 @@ def merge(
     Returns: by role, what `merging.merge` returns.
     Raises: as `find` and `merging.merge`.
     """
-    found = [find(source) for source in sources]
-    if not found:
+    opened = [find(source) for source in sources]
+    if not opened:
         raise ValueError(f"Expected `informed shadow merge {into} STORE ...`.")
     place = places.at(into)
     single = any(places.at(source).has(MANIFEST) for source in sources)
     counts = {}
-    for role in sorted({role for stores in found for role in stores}):
+    for role in sorted({role for stores in opened for role in stores}):
         counts[role] = merging.merge(
             place if single else place.below(role),
-            [stores[role] for stores in found if role in stores],
+            [stores[role] for stores in opened if role in stores],
             progress=progress,
         )
     stage = "stages/shadow.json"
@@ -340,10 +340,10 @@ def merge(
     return counts
 
 
-def merged(found: Mapping[str, Any]) -> str:
+def merged(counts_by_role: Mapping[str, Any]) -> str:
     """What `merge` did, for people."""
     return "\n".join(
         f"{role}: {counts['copied']} blocks copied, {counts['there']} were there,"
         f" {counts['missing']} still missing"
-        for role, counts in found.items()
+        for role, counts in counts_by_role.items()
     )

@@ -1,19 +1,27 @@
-"""What the files of a run hold, and what decided them."""
+"""What the files of a run hold, what decided them, and which stages are done.
 
+Every stage keeps the record of what decided it, by which it can be resumed and a change
+is refused.
+"""
+
+import contextlib
 import dataclasses
 import hashlib
 import itertools
+import json
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from informed.experiment.settings import Experiment
-from informed.experiment.stages import Paths
-from shadow import data, files, folders, sources, training, victims
+from shadow import data, files, folders, places, records, sources, training, victims
 from shadow.factory import Factory
 from shadow.models import ShadowModels
-from shadow.records import Record
+from shadow.places import Address, Place
+from shadow.records import NotMadeError, Record
 from shadow.store import Store
 from shadow.victims import architectures
 from shadow.views import Layers, View
@@ -22,23 +30,135 @@ from shadow.views import Layers, View
 REVISION = 5
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Paths:
+    """Where a run reads and writes.
+
+    Attributes:
+      workdir: folder of the run.
+      shadow: folder or address ("s3://bucket/mnist") whose shadow and released models
+        are used.
+      data_dir: TFDS folder; None: TFDS_DATA_DIR.
+    """
+
+    workdir: Path
+    shadow: Address
+    data_dir: str | None = None
+
+    def store(self, role: str) -> Place:
+        """Where the store of a role is."""
+        return places.at(self.shadow).below(role)
+
+
+class Stage:
+    """A stage of a run in `folder`, which may be in a bucket.
+
+    Raises: ConfigurationMismatchError, VersionMismatchError: it was begun there under
+      another record.
+    """
+
+    def __init__(
+        self, folder: Address, name: str, record: Record, *, outputs: Sequence[str]
+    ) -> None:
+        self._place, self._name, self.record = places.at(folder), name, record
+        self.done, self.progress, self.wall_s = False, False, 0.0
+        self._accepted: list[str] = []
+        content = self._place.get(_file(name))
+        if content is not None:
+            there = json.loads(content)
+            if not there["progress"]:
+                return  # begun, but nothing came of it
+            accepted = _require(there, folder, name, record)
+            self._accepted = sorted({*there.get("accepted", []), *accepted})
+            self.done = there["done"] and all(
+                self._place.has(output) for output in outputs
+            )
+            self.progress, self.wall_s = True, there["wall_s"]
+
+    @staticmethod
+    def read(folder: Address, name: str) -> dict[str, Any]:
+        """What is recorded of a stage that was begun.
+
+        Raises: NotMadeError: it wasn't.
+        """
+        content = places.at(folder).get(_file(name))
+        if content is None:
+            raise NotMadeError(
+                f"The stage {name!r} was never run in {folder}.", by=name
+            )
+        return json.loads(content)
+
+    @staticmethod
+    def require(folder: Address, name: str, record: Record) -> None:
+        """Refuse to build on a stage that isn't finished, or was made otherwise.
+
+        Raises:
+          NotMadeError: it isn't finished.
+          ConfigurationMismatchError, VersionMismatchError: made under another record.
+        """
+        there = Stage.read(folder, name)
+        _require(there, folder, name, record)
+        if not there["done"]:
+            raise NotMadeError(
+                f"The stage {name!r} in {folder} is not finished.", by=name
+            )
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Record the beginning, the time, and, without an error, the end."""
+        self._clock = time.monotonic()
+        self._write(done=False)
+        yield
+        self.note()
+        self._write(done=True)
+
+    def note(self) -> None:
+        """Record the time until now, so that an interruption doesn't lose it."""
+        self.progress = True
+        now = time.monotonic()
+        self.wall_s, self._clock = self.wall_s + now - self._clock, now
+        self._write(done=False)
+
+    def _write(self, *, done: bool) -> None:
+        self.done = done
+        values = {
+            **self.record.values,
+            "accepted": self._accepted,
+            "done": done,
+            "progress": self.progress,
+            "wall_s": round(self.wall_s, 3),
+        }
+        self._place.put(_file(self._name), files.as_json(values))
+
+
+def _file(name: str) -> str:
+    return f"stages/{name}.json"
+
+
+def _require(
+    there: dict[str, Any], folder: Address, name: str, record: Record
+) -> list[str]:
+    what = f"The stage {name!r} in {folder}"
+    return records.require_same(Record.read(there), record, what)
+
+
 def hashes(experiment: Experiment) -> dict[str, str]:
     """Of the user's own data: files, folders and what their functions load, by name.
 
     Prepared data sets are named by their version; what they hold doesn't change.
     """
-    found = {}
+    digests = {}
     for name in (experiment.data.name, experiment.data.shadow_name):
         if name is None:
             continue
         path, of_user = Path(name), sources.registered_digest(name)
         if of_user is not None:
-            found[name] = of_user
+            digests[name] = of_user
         elif path.is_file() and path.suffix == ".npz":
-            found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+            digests[name] = hashlib.sha256(path.read_bytes()).hexdigest()
         elif path.is_dir() and "/" in name:
-            found[name] = folders.digest(path)
-    return found
+            digests[name] = folders.digest(path)
+    return digests
 
 
 def guesses(workdir: Path, name: str) -> dict[str, np.ndarray]:
@@ -47,43 +167,38 @@ def guesses(workdir: Path, name: str) -> dict[str, np.ndarray]:
 
 
 def shadow_record(experiment: Experiment) -> Record:
-    """What decides both stores."""
+    """Return the record of both stores: what decides them, and its versions."""
     shadow = {
         "count": experiment.shadow.count,
         "block_size": experiment.shadow.block_size,
     }
-    model = experiment.model_configuration
-    return Record.of(
-        model | {"shadow": shadow, "files": hashes(experiment)},
-        data=data.REVISION,
-        **training.revisions(model),
-        **architectures.revisions(model),
-    )
+    return _model_record(experiment, {"shadow": shadow, "files": hashes(experiment)})
 
 
 def stores(experiment: Experiment, paths: Paths) -> tuple[Store, Store]:
-    """Shadow and released models, made under this experiment.
+    """Open shadow and released models, if they were made under this experiment.
 
     Raises:
       NotMadeError: there are none.
       ConfigurationMismatchError, VersionMismatchError: they were made otherwise.
     """
-    found = {role: Store(paths.store(role)) for role in ("shadow", "released")}
     sizes = {"shadow": experiment.shadow.count, "released": experiment.data.num_test}
-    for role, store in found.items():
-        configuration = experiment.model_configuration | {
-            "num_models": sizes[role],
-            "block_size": experiment.shadow.block_size,
-        }
-        store.require(
-            Record.of(
-                configuration,
-                data=data.REVISION,
-                **training.revisions(configuration),
-                **architectures.revisions(configuration),
-            )
-        )
-    return found["shadow"], found["released"]
+    opened = {role: Store(paths.store(role)) for role in sizes}
+    for role, store in opened.items():
+        size = {"num_models": sizes[role], "block_size": experiment.shadow.block_size}
+        store.require(_model_record(experiment, size))
+    return opened["shadow"], opened["released"]
+
+
+def _model_record(experiment: Experiment, more: dict[str, Any]) -> Record:
+    """Return what decides trained models, beside further fields."""
+    model = experiment.model_configuration
+    return Record.of(
+        model | more,
+        data=data.REVISION,
+        **training.revisions(model),
+        **architectures.revisions(model),
+    )
 
 
 def attack_record(
@@ -103,7 +218,7 @@ def attack_record(
 
 
 def evaluate_record(experiment: Experiment, shadows: Store, released: Store) -> Record:
-    """What decides results.json."""
+    """Return the record of what decides results.json."""
     own = Record.of(
         {
             "evaluation": dataclasses.asdict(experiment.evaluation),

@@ -9,7 +9,7 @@ import shadow
 from informed import cli
 from informed.cli.configuration import load_experiment
 from informed.experiment import evaluation, reporting, stored
-from informed.experiment.stages import Stage
+from informed.experiment.stored import Stage
 from shadow import Store
 from shadow.records import ConfigurationMismatchError, Record
 from tests.informed.command_line import SMALL, refused, run
