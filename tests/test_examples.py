@@ -16,7 +16,7 @@ import shadow
 from dp import rero
 from informed import cli
 from informed.attacks import registry
-from informed.attacks.registry import Material
+from informed.attacks.attack_row import Material
 from informed.experiment.training_settings import TrainingConfig
 from shadow.launchers import local, table
 from shadow.victims import architectures

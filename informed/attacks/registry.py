@@ -7,13 +7,9 @@ it, a run plays it (`config.attacks.NAME = {"type": ...}`), reports compare it, 
 audit gives it its share of the time, and the contract test plays it.
 """
 
-import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
-import numpy as np
-
-from informed.attacks.attack_row import Material, Row
+from informed.attacks.attack_row import Row
 from shadow import checks
 
 _ROWS: dict[str, Row] = {}
@@ -57,23 +53,6 @@ def find(name: str) -> Row:
     return _ROWS[name]
 
 
-def _inversion(config: Any, material: Material) -> Any:
-    """Give noise and neighbours as many trainings as a tenth of the time allows."""
-    from informed.attacks.inversion import Inversion
-
-    affordable = material.affordable(_OF_NOISE)
-    if affordable is not None:
-        config = dataclasses.replace(
-            config,
-            neighbours=int(np.clip(affordable, *_NEIGHBOURS)),
-            noise_draws=int(np.clip(affordable, config.draws, config.noise_draws)),
-        )
-    return Inversion(config=config, progress=material.progress)
-
-
-# Share of an inversion's time for trainings that measure noise, and how many
-# neighbours of a target are trained for it, at least and at most.
-_OF_NOISE, _NEIGHBOURS = 0.1, (20, 600)
 _NOISE = (
     "only noise in training bounds it (DP-SGD, `informed calibrate`); a secret seed is"
     " no guarantee: seeds of 32 bits can be searched"
@@ -124,7 +103,7 @@ for _row in (
         name="inversion",
         about="inversion of the training itself; exact, with a certificate",
         config="informed.attacks.inversion:InversionConfig",
-        make=_inversion,
+        make="informed.attacks.inversion.training_inversion:make",
         sees="weights",
         knows=("fixed", "algorithm"),
         uses=("initialisation", "training_key", "public", "labels", "seeds", "known"),

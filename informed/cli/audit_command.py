@@ -25,8 +25,7 @@ from informed.audit import (
 )
 from informed.cli import console, gate, registering
 from informed.cli.command_table import refuse_unknown
-from informed.experiment import reporting
-from informed.report import document, words
+from informed.report import document, run_report, words
 from shadow import files
 
 _ENGINES = {
@@ -134,7 +133,7 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     if arguments.command == "compare":
         source = Path(arguments.source)
         if source.is_dir():
-            values = reporting.compared(source, shadow=arguments.shadow)
+            values = run_report.compared(source, shadow=arguments.shadow)
         elif source.is_file():
             values = document.read(source)
         else:
@@ -144,7 +143,7 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         print(json.dumps(values["attacks"]) if arguments.json else table(values))
         return
     workdir = Path(arguments.workdir)
-    report = reporting.report(
+    report = run_report.report(
         workdir, shadow=arguments.shadow, data_dir=arguments.data_dir
     )
     out = Path(arguments.out or workdir / "report.html")

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-import dp
-from dp import accounting, bounds, rates
+from dp import bounds, rates
+from dp.mechanisms import Gaussian
+from dp.rero import rero_bound
 from informed import metrics
 from shadow.factory import Factory
 from shadow.models import ShadowModels
@@ -66,12 +67,12 @@ def of(
     target = developer.mechanism(record=-1)
     kappa = most_frequent(labels, developer.fixed.num_classes)
     return {
-        "epsilon": accounting.epsilon(developer.mechanism(), DELTA),
-        "epsilon_of_target": accounting.epsilon(target, DELTA),
+        "epsilon": developer.mechanism().epsilon(DELTA),
+        "epsilon_of_target": target.epsilon(DELTA),
         "accounted": accounted(developer),
         "delta": DELTA,
         "label_kappa": kappa,
-        "label_bound": float(dp.rero_bound(target, kappa=kappa).gamma),
+        "label_bound": float(rero_bound(target, kappa=kappa).gamma),
     }
 
 
@@ -102,7 +103,7 @@ def against(
         return {"label_violation": None, "roc_violations": None}
     run = developer.mechanism(relation="replace_one", record=-1)
     # Of sampled replacements the bound is that of full batches.
-    mu = dp.Gaussian(
+    mu = Gaussian(
         noise_multiplier=run.noise_multiplier, steps=run.steps, relation=run.relation
     ).mu
     count = len(guess["images"])

@@ -49,6 +49,7 @@ import threadpoolctl
 from jaxtyping import Array, Int
 
 from informed.attacks import seeds
+from informed.attacks.attack_row import Material
 from informed.attacks.inversion import cloud_search
 from informed.attacks.inversion.background import Background
 from informed.attacks.inversion.certificate import certify
@@ -67,6 +68,9 @@ from shadow.threat import Knowledge, Reconstruction, Release
 # Unknowns up to which clouds follow where derivatives have failed; with more a cloud
 # costs too many trainings.
 _MOST_UNKNOWNS = 1000
+# Share of the time of a row for trainings that measure noise, and how many neighbours
+# of a target are trained for it, at least and at most.
+_OF_NOISE, _NEIGHBOURS = 0.1, (20, 600)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -239,3 +243,15 @@ def _one_thread() -> contextlib.AbstractContextManager[Any]:
     paths = [library["filepath"] for library in libraries.info()]
     ours = [p for p in paths if any(x.startswith("numpy") for x in Path(p).parts)]
     return libraries.select(filepath=ours).limit(limits=1)
+
+
+def make(config: InversionConfig, material: Material) -> Inversion:
+    """Give noise and neighbours as many trainings as a tenth of the time allows."""
+    affordable = material.affordable(_OF_NOISE)
+    if affordable is not None:
+        config = dataclasses.replace(
+            config,
+            neighbours=int(np.clip(affordable, *_NEIGHBOURS)),
+            noise_draws=int(np.clip(affordable, config.draws, config.noise_draws)),
+        )
+    return Inversion(config=config, progress=material.progress)

@@ -17,8 +17,8 @@ from sklearn import linear_model
 import informed
 import shadow
 from informed.attacks import registry
+from informed.attacks.attack_row import Material
 from informed.attacks.mean_image import MeanImage
-from informed.attacks.registry import Material
 from informed.experiment.training_settings import TrainingConfig
 from shadow.threat import Knowledge
 from uninformed import bilevel, homogeneous

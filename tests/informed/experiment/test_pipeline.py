@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from informed import cli
-from informed.experiment import reporting
+from informed.report import run_report
 from shadow import Store, commits
 from tests.informed.command_line import SMALL, refused, run
 
@@ -111,7 +111,7 @@ def test_a_part_of_each_target_is_known(finished, tmp_path, capsys):
     )
     assert "known_rows" not in found["reconn"]
     assert "2 rows known" in printed
-    page = reporting.report(tmp_path, shadow=str(finished))
+    page = run_report.report(tmp_path, shadow=str(finished))
     told = {row["name"]: row["knows"] for row in page.values["attacks"]}
     assert told["inversion"].endswith("; the first 2 rows of pixels of each target")
     assert "pixels" not in told["reconn"]

@@ -7,10 +7,10 @@ import re
 import numpy as np
 import pytest
 
-from informed.experiment import reporting as workdir
 from informed.experiment import stored
 from informed.experiment.settings import Experiment
 from informed.experiment.stored import Paths
+from informed.report import run_report as workdir
 from shadow import Store
 from shadow.views import ViewConfig
 from tests.informed.command_line import SMALL, refused, run

@@ -8,8 +8,9 @@ import pytest
 import shadow
 from informed import cli
 from informed.cli.configuration import load_experiment
-from informed.experiment import evaluation, reporting, stored
+from informed.experiment import evaluation, stored
 from informed.experiment.stored import Stage
+from informed.report import run_report
 from shadow import Store
 from shadow.records import ConfigurationMismatchError, Record
 from tests.informed.command_line import SMALL, refused, run
@@ -25,10 +26,10 @@ def test_a_report_refuses_stores_that_were_made_again(tmp_path, split):
         with Stage(folder, "evaluate", record, outputs=[]).running():
             pass
         if fits:
-            reporting._require_evaluated(folder, released=store)
+            run_report._require_evaluated(folder, released=store)
             continue
         with pytest.raises(ConfigurationMismatchError, match="The released models in"):
-            reporting._require_evaluated(folder, released=store)
+            run_report._require_evaluated(folder, released=store)
 
 
 FEW = [
@@ -84,8 +85,8 @@ def test_a_seed_that_nobody_is_told_is_not_known(fields, elsewhere):
     store = Store(models / "released")
     plain = load_experiment(FEW)
     secret = load_experiment([*FEW, *(f"--config.{field}" for field in fields)])
-    assert not reporting._secret(stored.factory_of(plain, store, role="released"))
-    assert reporting._secret(stored.factory_of(secret, store, role="released"))
+    assert not run_report._secret(stored.factory_of(plain, store, role="released"))
+    assert run_report._secret(stored.factory_of(secret, store, role="released"))
 
 
 def test_one_target_leaves_none_to_measure_the_accuracy_on(elsewhere):
