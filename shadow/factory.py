@@ -211,7 +211,9 @@ class Factory:
                 steps=steps,
                 relation=relation,
             )
-        taken = steps_taken(descent, self.public_key, len(self.fixed))
+        taken = steps_taken(
+            descent.privacy, descent.epochs, self.public_key, len(self.fixed)
+        )
         steps = int(taken.max() if record is None else taken[record])
         return Gaussian(
             noise_multiplier=sigma if steps else float("inf"),

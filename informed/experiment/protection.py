@@ -37,7 +37,9 @@ def accounted(developer: Factory) -> str:
         return f"full batches, {epochs} steps"
     if not descent.order_is_public:
         return f"sampling with probability {q:g} that nobody is told, {epochs} steps"
-    taken = steps_taken(descent, developer.public_key, len(developer.fixed))
+    taken = steps_taken(
+        descent.privacy, epochs, developer.public_key, len(developer.fixed)
+    )
     return (
         f"public sampling: the target takes part in {taken[-1]} of {epochs} steps, no"
         f" record in more than {taken.max()}"

@@ -4,6 +4,7 @@ algorithm         the protocol of an A, and its capabilities
 foreign           functions of the user's as an A
 versions          of such functions: what decides what they do
 linearity         whether an optimiser is linear
+epochs            losses, batches and keys of an epoch
 gradient_descent  the toolkit's own A: SGD, momentum, Adam, mini-batches, privacy
 gram_form         full-batch training in the span of the data
 private           sums of clipped gradients, with noise
@@ -16,6 +17,13 @@ from dp import lazy
 
 if TYPE_CHECKING:
     from shadow.training.algorithm import Algorithm, Capabilities, Draw
+    from shadow.training.epochs import (
+        cross_entropy,
+        epoch_batches,
+        span_losses,
+        step_keys,
+        steps_taken,
+    )
     from shadow.training.foreign import JaxFunction, PythonFunction
     from shadow.training.gradient_descent import (
         INITIALISATIONS,
@@ -24,12 +32,7 @@ if TYPE_CHECKING:
         Fixed,
         GradientDescent,
         Target,
-        cross_entropy,
-        epoch_batches,
         revisions,
-        span_losses,
-        step_keys,
-        steps_taken,
     )
     from shadow.training.seeds import SeedFamily
 
@@ -38,9 +41,10 @@ __getattr__, __dir__, __all__ = lazy.names(
     {
         "shadow.training.algorithm": "Algorithm Capabilities Draw",
         "shadow.training.foreign": "JaxFunction PythonFunction",
+        "shadow.training.epochs": "cross_entropy epoch_batches span_losses step_keys"
+        " steps_taken",
         "shadow.training.gradient_descent": "REVISION Fixed GradientDescent Target"
-        " INITIALISATIONS SHUFFLINGS cross_entropy epoch_batches revisions span_losses"
-        " step_keys steps_taken",
+        " INITIALISATIONS SHUFFLINGS revisions",
         "shadow.training.seeds": "SeedFamily",
     },
 )

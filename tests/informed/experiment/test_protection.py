@@ -85,7 +85,9 @@ def test_public_sampling_is_accounted_by_the_steps_taken(digits):
     counts = set()
     for number in range(6):
         each = dataclasses.replace(public, key=jax.random.key(number))
-        taken = steps_taken(each.descent, each.public_key, len(each.fixed))
+        taken = steps_taken(
+            each.descent.privacy, each.descent.epochs, each.public_key, len(each.fixed)
+        )
         counts.add(int(taken[-1]))
         assert f"in {taken[-1]} of 100 steps" in protection.accounted(each)
         for mechanism, steps in (
