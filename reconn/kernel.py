@@ -25,18 +25,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Float32
+from jaxtyping import Float32
 
-from reconn import ridge as ridges
 from reconn.method import JUDGED, Features, Labels, Method, Run, TargetImages
-from reconn.ridge import Regression
+from reconn.ridge import RIDGES, Regression, squared_errors
 from reconn.second_look import LEAST, SecondLook, Surrogate
 from shadow import bars, checks, files, views
 from shadow.records import NotMadeError
 
 # Grows when the same configuration would give something else; see `shadow.records`.
 REVISION = 4
-RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0)
 SUMS = "sha256.json"
 _QUERIES_AT_ONCE = 2048
 _TRIED = 1000  # models of a label on which ridges are tried, at most
@@ -189,12 +187,14 @@ def fit(
                 if len(same):
                     truth = unseen[1][same].reshape(len(same), -1)
                     points = features[rows], flat[rows]
-                    errors += _errors(*points, unseen[0][same], truth, scale, onto=0.0)
+                    errors += squared_errors(
+                        *points, unseen[0][same], truth, scale, onto=0.0
+                    )
             of_images = RIDGES[int(np.argmin(errors))]
             truth = (unseen[2][:, None] == known[None]).astype(np.float32)
             tried = slice(0, min(2 * _TRIED, kernel.voters))
             points = features[tried] * telling, votes[tried]
-            errors = _errors(*points, unseen[0] * telling, truth, scale)
+            errors = squared_errors(*points, unseen[0] * telling, truth, scale)
             of_votes = RIDGES[int(np.argmin(errors))]
     of_label, guesses = {}, {}
     for label in bars.bar(
@@ -272,7 +272,7 @@ def _second_looks(
         same = np.flatnonzero(unseen[2] == label)
         if len(same):
             onto = np.clip(first.of_label[label](unseen[0][same]), 0, 1)
-            judged += _errors(
+            judged += squared_errors(
                 inputs[:_TRIED],
                 errors[:_TRIED],
                 surrogate(unseen[0][same], onto),
@@ -287,39 +287,6 @@ def _second_looks(
         error = Regression.fit(inputs, errors, scale=scale, ridge=ridge)
         looks[label] = SecondLook(surrogate=surrogate, error=error)
     return looks
-
-
-def _errors(
-    features: np.ndarray,
-    values: np.ndarray,
-    unseen: np.ndarray,
-    truth: np.ndarray,
-    scale: float,
-    *,
-    onto: np.ndarray | float | None = None,
-) -> Float[np.ndarray, " ridges"]:
-    """Return squared errors on unseen models for every ridge, by one eigenbasis.
-
-    Args:
-      features, values, unseen, truth, scale: rows that are fitted, rows that are
-        judged, and the kernel's width.
-      onto: pixels that the prediction is added to. The sum is cut to [0, 1] before it
-        is judged, as it is when it is used: it takes off much of what a small ridge
-        lets through. None: these aren't pixels, and nothing is cut.
-    """
-    centre, points, distances, median = ridges.centred(features)
-    width = scale * median
-    offset = values.mean(axis=0, dtype=np.float64)
-    spectrum, basis = np.linalg.eigh(ridges.similarity(distances, width))
-    between = ridges.squared_distances(unseen - centre, points)
-    across = ridges.similarity(between, width) @ basis
-    along = basis.T @ (values - offset)
-    errors = []
-    for ridge in RIDGES:
-        predicted = offset + (across / (spectrum + ridge)) @ along
-        predicted = predicted if onto is None else np.clip(onto + predicted, 0, 1)
-        errors.append(np.sum(np.square(predicted - truth)))
-    return np.array(errors)
 
 
 def save(fitted: KernelRegression, folder: Path) -> None:

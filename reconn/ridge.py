@@ -12,6 +12,9 @@ from jaxtyping import Float, Float32
 
 from reconn import algebra
 
+# Among which validation models choose.
+RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0)
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Regression:
@@ -129,3 +132,36 @@ def similarity(distances: np.ndarray, width: float) -> np.ndarray:
     distances += 1
     np.sqrt(distances, out=distances)
     return np.reciprocal(distances, out=distances)
+
+
+def squared_errors(
+    features: np.ndarray,
+    values: np.ndarray,
+    unseen: np.ndarray,
+    truth: np.ndarray,
+    scale: float,
+    *,
+    onto: np.ndarray | float | None = None,
+) -> Float[np.ndarray, " ridges"]:
+    """Return squared errors on unseen models for every ridge, by one eigenbasis.
+
+    Args:
+      features, values, unseen, truth, scale: rows that are fitted, rows that are
+        judged, and the kernel's width.
+      onto: pixels that the prediction is added to. The sum is cut to [0, 1] before it
+        is judged, as it is when it is used: it takes off much of what a small ridge
+        lets through. None: these aren't pixels, and nothing is cut.
+    """
+    centre, points, distances, median = centred(features)
+    width = scale * median
+    offset = values.mean(axis=0, dtype=np.float64)
+    spectrum, basis = np.linalg.eigh(similarity(distances, width))
+    between = squared_distances(unseen - centre, points)
+    across = similarity(between, width) @ basis
+    along = basis.T @ (values - offset)
+    errors = []
+    for ridge in RIDGES:
+        predicted = offset + (across / (spectrum + ridge)) @ along
+        predicted = predicted if onto is None else np.clip(onto + predicted, 0, 1)
+        errors.append(np.sum(np.square(predicted - truth)))
+    return np.array(errors)
