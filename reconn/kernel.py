@@ -127,19 +127,18 @@ class KernelRegression:
         known = np.array(sorted(self.of_label))
         labels = known[votes.argmax(axis=1)]
         if not self.mixed:
-            images = self._of_labels(features, labels)
-            return images.reshape(-1, *self.image_shape), labels
+            return self._of_labels(features, labels), labels
         # Images averaged over labels, by their positive votes.
         shares = np.maximum(votes, 1e-9)
         shares /= shares.sum(axis=1, keepdims=True)
-        images = np.zeros((len(features), int(np.prod(self.image_shape))), np.float32)
-        for share, label in zip(shares.T, known, strict=True):
+        images = np.zeros((len(features), *self.image_shape), np.float32)
+        for share, label in zip(shares.astype(np.float32).T, known, strict=True):
             of_label = self._of_labels(features, np.full(len(features), label))
-            images += share[:, None].astype(np.float32) * of_label
-        return images.reshape(-1, *self.image_shape), labels
+            images += share[:, None, None, None] * of_label
+        return images, labels
 
-    def _of_labels(self, features: Features, labels: Labels) -> np.ndarray:
-        """Return images of these labels, (models, pixels)."""
+    def _of_labels(self, features: Features, labels: Labels) -> TargetImages:
+        """Return images of these labels."""
         pixels = int(np.prod(self.image_shape))
         images = np.empty((len(features), pixels), np.float32)
         for label in np.unique(labels):
@@ -149,7 +148,7 @@ class KernelRegression:
                 look = self.second[int(label)]
                 guesses = np.clip(look(features[rows], guesses), 0, 1)
             images[rows] = guesses
-        return images
+        return images.reshape(-1, *self.image_shape)
 
 
 def fit(
