@@ -50,14 +50,9 @@ def transposed(
     """Return `lax.conv_transpose` of stride 2, padding "SAME" and a kernel of 5 x 5."""
     count, rows, columns, depth = images.shape
     channels = kernel.shape[2]
-    kernels = jnp.stack(
-        [
-            part
-            for half in _by_parity(kernel, axis=0)
-            for part in _by_parity(half, axis=1)
-        ],
-        axis=2,
-    )
+    halves = _by_parity(kernel, axis=0)
+    quarters = [part for half in halves for part in _by_parity(half, axis=1)]
+    kernels = jnp.stack(quarters, axis=2)
     # (images, rows, columns, parity of the row * parity of the column * channels)
     parts = lax.conv_general_dilated(
         images,
@@ -67,9 +62,8 @@ def transposed(
         dimension_numbers=("NHWC", "HWOI", "NHWC"),
     )
     parts = parts.reshape(count, rows, columns, 2, 2, channels)
-    return parts.transpose(0, 1, 3, 2, 4, 5).reshape(
-        count, 2 * rows, 2 * columns, channels
-    )
+    enlarged = (count, 2 * rows, 2 * columns, channels)
+    return parts.transpose(0, 1, 3, 2, 4, 5).reshape(enlarged)
 
 
 def _by_parity(kernel: Array, *, axis: int) -> tuple[Array, Array]:

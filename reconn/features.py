@@ -102,8 +102,7 @@ def fit(
       all others, or no feature that varies.
     """
     count = 0
-    mean = squares = np.zeros(())
-    largest = np.zeros(())
+    mean = squares = largest = np.zeros(())
     sizes: list[np.ndarray] = []
     for block in models.blocks():
         weights = block.weights[: num_models - count]
@@ -145,17 +144,11 @@ def fit(
             f"No feature varies between the {count} shadow models: the target leaves no"
             " trace in theta (no epochs of training?)."
         )
+    scale = np.where(varies, deviation, 0)
     if not standardise:
-        return Standardiser(
-            mean=np.zeros(len(varies), np.float32),
-            scale=varies.astype(np.float32),
-            clip=np.inf,
-        )
-    return Standardiser(
-        mean=mean.astype(np.float32),
-        scale=np.where(varies, deviation, 0).astype(np.float32),
-        clip=clip,
-    )
+        mean, scale, clip = np.zeros_like(mean), varies, np.inf
+    mean, scale = mean.astype(np.float32), scale.astype(np.float32)
+    return Standardiser(mean=mean, scale=scale, clip=clip)
 
 
 def read(

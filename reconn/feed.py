@@ -42,11 +42,6 @@ class Batches:
     def __len__(self) -> int:
         return len(self.arrays[0])
 
-    @property
-    def nbytes(self) -> int:
-        """The bytes of all features and images."""
-        return sum(values.nbytes for values in self.arrays)
-
     def rows(self, order: Int[np.ndarray, " models"]) -> Int[np.ndarray, "steps batch"]:
         """Return the rows of all full batches of an epoch in `order`."""
         return order[: self.steps * self.batch_size].reshape(self.steps, -1)

@@ -25,18 +25,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Float32
+from jaxtyping import Float32
 
-from reconn import ridge as ridges
 from reconn.method import JUDGED, Features, Labels, Method, Run, TargetImages
-from reconn.ridge import Regression
+from reconn.ridge import RIDGES, Regression, squared_errors
 from reconn.second_look import LEAST, SecondLook, Surrogate
 from shadow import bars, checks, files, views
 from shadow.records import NotMadeError
 
 # Grows when the same configuration would give something else; see `shadow.records`.
 REVISION = 4
-RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0)
 SUMS = "sha256.json"
 _QUERIES_AT_ONCE = 2048
 _TRIED = 1000  # models of a label on which ridges are tried, at most
@@ -129,19 +127,18 @@ class KernelRegression:
         known = np.array(sorted(self.of_label))
         labels = known[votes.argmax(axis=1)]
         if not self.mixed:
-            images = self._of_labels(features, labels)
-            return images.reshape(-1, *self.image_shape), labels
+            return self._of_labels(features, labels), labels
         # Images averaged over labels, by their positive votes.
         shares = np.maximum(votes, 1e-9)
         shares /= shares.sum(axis=1, keepdims=True)
-        images = np.zeros((len(features), int(np.prod(self.image_shape))), np.float32)
-        for share, label in zip(shares.T, known, strict=True):
+        images = np.zeros((len(features), *self.image_shape), np.float32)
+        for share, label in zip(shares.astype(np.float32).T, known, strict=True):
             of_label = self._of_labels(features, np.full(len(features), label))
-            images += share[:, None].astype(np.float32) * of_label
-        return images.reshape(-1, *self.image_shape), labels
+            images += share[:, None, None, None] * of_label
+        return images, labels
 
-    def _of_labels(self, features: Features, labels: Labels) -> np.ndarray:
-        """Return images of these labels, (models, pixels)."""
+    def _of_labels(self, features: Features, labels: Labels) -> TargetImages:
+        """Return images of these labels."""
         pixels = int(np.prod(self.image_shape))
         images = np.empty((len(features), pixels), np.float32)
         for label in np.unique(labels):
@@ -151,7 +148,7 @@ class KernelRegression:
                 look = self.second[int(label)]
                 guesses = np.clip(look(features[rows], guesses), 0, 1)
             images[rows] = guesses
-        return images
+        return images.reshape(-1, *self.image_shape)
 
 
 def fit(
@@ -189,12 +186,14 @@ def fit(
                 if len(same):
                     truth = unseen[1][same].reshape(len(same), -1)
                     points = features[rows], flat[rows]
-                    errors += _errors(*points, unseen[0][same], truth, scale, onto=0.0)
+                    errors += squared_errors(
+                        *points, unseen[0][same], truth, scale, onto=0.0
+                    )
             of_images = RIDGES[int(np.argmin(errors))]
             truth = (unseen[2][:, None] == known[None]).astype(np.float32)
             tried = slice(0, min(2 * _TRIED, kernel.voters))
             points = features[tried] * telling, votes[tried]
-            errors = _errors(*points, unseen[0] * telling, truth, scale)
+            errors = squared_errors(*points, unseen[0] * telling, truth, scale)
             of_votes = RIDGES[int(np.argmin(errors))]
     of_label, guesses = {}, {}
     for label in bars.bar(
@@ -272,7 +271,7 @@ def _second_looks(
         same = np.flatnonzero(unseen[2] == label)
         if len(same):
             onto = np.clip(first.of_label[label](unseen[0][same]), 0, 1)
-            judged += _errors(
+            judged += squared_errors(
                 inputs[:_TRIED],
                 errors[:_TRIED],
                 surrogate(unseen[0][same], onto),
@@ -287,39 +286,6 @@ def _second_looks(
         error = Regression.fit(inputs, errors, scale=scale, ridge=ridge)
         looks[label] = SecondLook(surrogate=surrogate, error=error)
     return looks
-
-
-def _errors(
-    features: np.ndarray,
-    values: np.ndarray,
-    unseen: np.ndarray,
-    truth: np.ndarray,
-    scale: float,
-    *,
-    onto: np.ndarray | float | None = None,
-) -> Float[np.ndarray, " ridges"]:
-    """Return squared errors on unseen models for every ridge, by one eigenbasis.
-
-    Args:
-      features, values, unseen, truth, scale: rows that are fitted, rows that are
-        judged, and the kernel's width.
-      onto: pixels that the prediction is added to. The sum is cut to [0, 1] before it
-        is judged, as it is when it is used: it takes off much of what a small ridge
-        lets through. None: these aren't pixels, and nothing is cut.
-    """
-    centre, points, distances, median = ridges.centred(features)
-    width = scale * median
-    offset = values.mean(axis=0, dtype=np.float64)
-    spectrum, basis = np.linalg.eigh(ridges.similarity(distances, width))
-    between = ridges.squared_distances(unseen - centre, points)
-    across = ridges.similarity(between, width) @ basis
-    along = basis.T @ (values - offset)
-    errors = []
-    for ridge in RIDGES:
-        predicted = offset + (across / (spectrum + ridge)) @ along
-        predicted = predicted if onto is None else np.clip(onto + predicted, 0, 1)
-        errors.append(np.sum(np.square(predicted - truth)))
-    return np.array(errors)
 
 
 def save(fitted: KernelRegression, folder: Path) -> None:

@@ -8,7 +8,6 @@ itself (which needs flax) is never imported.
 
 import dataclasses
 import importlib.util
-import io
 import pickle
 from pathlib import Path
 from typing import Any
@@ -99,7 +98,7 @@ def load() -> Lpips:
       ValueError: its file holds something else than arrays.
     """
     with _weights_file().open("rb") as file:
-        params = _Arrays(file).load()
+        params = _Arrays(file, encoding="latin1").load()
     alexnet = [params["AlexNet_0"][f"Conv_{i}"] for i in range(len(_LAYERS))]
     linear = [params[f"NetLinLayer_{i}"]["Conv_0"]["kernel"] for i in range(5)]
     return Lpips(
@@ -143,9 +142,6 @@ def _require_channels(channels: int) -> None:
 
 class _Arrays(pickle.Unpickler):
     """Unpickles dictionaries of numpy arrays; anything else is refused."""
-
-    def __init__(self, file: io.BufferedIOBase) -> None:
-        super().__init__(file, encoding="latin1")
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in _ADMITTED:

@@ -12,6 +12,9 @@ from jaxtyping import Float, Float32
 
 from reconn import algebra
 
+# Among which validation models choose.
+RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0)
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Regression:
@@ -35,21 +38,16 @@ class Regression:
     def fit(
         cls, features: np.ndarray, values: np.ndarray, *, scale: float, ridge: float
     ) -> "Regression":
-        """Fit in float64, but for the products of features.
+        """Fit float32 `features` to `values`, both (models, ...), in float64.
 
-        Args:
-          features: (models, features), float32.
-          values: (models, outputs).
-          scale: the kernel's width, in medians of the squared distances.
-          ridge: added to the kernel's diagonal, which is 1.
+        The kernel's width is `scale` medians of the squared distances; `ridge` is added
+        to its diagonal, which is 1.
         """
-        centre, points, distances, median = centred(features)
-        kernel = similarity(distances, scale * median)
+        centre, points, width, kernel = gram(features, scale)
         kernel[np.diag_indices(len(kernel))] += ridge
         offset = values.mean(axis=0, dtype=np.float64)
-        weights = algebra.solve(kernel, values - offset)
-        outputs = weights.astype(np.float32)
-        return cls(points, centre, scale * median, outputs, offset.astype(np.float32))
+        outputs = algebra.solve(kernel, values - offset).astype(np.float32)
+        return cls(points, centre, width, outputs, offset.astype(np.float32))
 
     @classmethod
     def fit_left_out(
@@ -70,12 +68,11 @@ class Regression:
         Returns: the regression; row i is its value at `at[i]` without model i, but for
           that model's share in `offset`.
         """
-        centre, points, distances, median = centred(features)
-        kernel = similarity(distances, scale * median)
+        centre, points, width, kernel = gram(features, scale)
         if at is None:
             across = kernel.copy()
         else:
-            across = similarity(squared_distances(at - centre, points), scale * median)
+            across = similarity(squared_distances(at - centre, points), width)
         kernel[np.diag_indices(len(kernel))] += ridge
         offset = values.mean(axis=0, dtype=np.float64)
         inverse = algebra.inverse(kernel)
@@ -83,7 +80,7 @@ class Regression:
         # Without model i the weights are w - K^-1[:, i] w_i / K^-1[i, i].
         share = np.einsum("ij,ji->i", across, inverse) / np.diag(inverse)
         left_out = offset + across @ weights - share[:, None] * weights
-        outputs, width = weights.astype(np.float32), scale * median
+        outputs = weights.astype(np.float32)
         fitted = cls(points, centre, width, outputs, offset.astype(np.float32))
         return fitted, left_out
 
@@ -94,14 +91,15 @@ class Regression:
         return self.offset + kernel @ self.outputs.astype(np.float64)
 
 
-def centred(
-    features: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """Return centre, points minus it, squared distances, and the median of these."""
+def gram(
+    features: np.ndarray, scale: float
+) -> tuple[np.ndarray, np.ndarray, float, np.ndarray]:
+    """Return centre, points minus it, the kernel's width, and k between points."""
     centre = features.mean(axis=0, dtype=np.float64).astype(np.float32)
     points = features - centre
     distances = squared_distances(points, points)
-    return centre, points, distances, median_of(distances)
+    width = scale * median_of(distances)
+    return centre, points, width, similarity(distances, width)
 
 
 def median_of(distances: Float[np.ndarray, "points points"]) -> float:
@@ -129,3 +127,34 @@ def similarity(distances: np.ndarray, width: float) -> np.ndarray:
     distances += 1
     np.sqrt(distances, out=distances)
     return np.reciprocal(distances, out=distances)
+
+
+def squared_errors(
+    features: np.ndarray,
+    values: np.ndarray,
+    unseen: np.ndarray,
+    truth: np.ndarray,
+    scale: float,
+    *,
+    onto: np.ndarray | float | None = None,
+) -> Float[np.ndarray, " ridges"]:
+    """Return squared errors on unseen models for every ridge, by one eigenbasis.
+
+    Args:
+      features, values, unseen, truth, scale: rows that are fitted, rows that are
+        judged, and the kernel's width.
+      onto: pixels that the prediction is added to. The sum is cut to [0, 1] before it
+        is judged, as it is when it is used: it takes off much of what a small ridge
+        lets through. None: these aren't pixels, and nothing is cut.
+    """
+    centre, points, width, kernel = gram(features, scale)
+    offset = values.mean(axis=0, dtype=np.float64)
+    spectrum, basis = np.linalg.eigh(kernel)
+    across = similarity(squared_distances(unseen - centre, points), width) @ basis
+    along = basis.T @ (values - offset)
+    errors = []
+    for ridge in RIDGES:
+        predicted = offset + (across / (spectrum + ridge)) @ along
+        predicted = predicted if onto is None else np.clip(onto + predicted, 0, 1)
+        errors.append(np.sum(np.square(predicted - truth)))
+    return np.array(errors)

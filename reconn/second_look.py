@@ -69,15 +69,15 @@ class Surrogate:
             of_theta=1 / _typical(residuals),
             of_answer=math.sqrt(_ANSWER) / _typical(answers),
         )
-        return surrogate, surrogate._joined(residuals, answers)
+        return surrogate, surrogate(features, answers, expected)
 
-    def __call__(self, features: Features, answers: Flat) -> Inputs:
+    def __call__(
+        self, features: Features, answers: Flat, expected: np.ndarray | None = None
+    ) -> Inputs:
         """Return what the correction takes: what is left of theta, and the answers."""
         answers = answers.astype(np.float32)
-        residuals = (features - self.theta(answers)).astype(np.float32)
-        return self._joined(residuals, answers)
-
-    def _joined(self, residuals: np.ndarray, answers: np.ndarray) -> Inputs:
+        expected = self.theta(answers) if expected is None else expected
+        residuals = (features - expected).astype(np.float32)
         parts = [self.of_theta * residuals, self.of_answer * answers]
         return np.concatenate(parts, axis=1).astype(np.float32)
 

@@ -63,9 +63,11 @@ class Steps:
         self.scan = jax.jit(self._scan, donate_argnums=0)
         # XLA's convolutions on a CPU have a fast form that loops can't use: in a scan,
         # even of one step, Table VII's take 25 times as long (`benchmarks.reconn`).
-        self._one_by_one = devices.cache_bound() and (
-            loss.convolutional or _has_convolutions(network, inputs.shape[1])
-        )
+        params = jax.eval_shape(network.init, jax.random.key(0))
+        row = jax.ShapeDtypeStruct((1, inputs.shape[1]), jnp.float32)
+        trace = str(jax.make_jaxpr(network.apply)(params, row))
+        convolves = loss.convolutional or "conv_general_dilated" in trace
+        self._one_by_one = devices.cache_bound() and convolves
         self._resident = resident
         self._on_device: tuple[Array, ...] | None = None
 
@@ -139,7 +141,8 @@ class Steps:
             self._resident = (
                 not devices.cache_bound()
                 and len(self.placement.devices) == 1
-                and self.batches.nbytes <= devices.free_bytes() // 2
+                and sum(a.nbytes for a in self.batches.arrays)
+                <= devices.free_bytes() // 2
             )
         return self._resident
 
@@ -219,11 +222,3 @@ def _updated(
     """Return parameters and the optimiser's state after a step."""
     change, state = optimiser.update(slope, moving["optimiser"], moving["params"])
     return {"params": optax.apply_updates(moving["params"], change), "optimiser": state}
-
-
-def _has_convolutions(network: Pure, num_features: int) -> bool:
-    """Return whether a network has convolutions, by its trace."""
-    params = jax.eval_shape(network.init, jax.random.key(0))
-    inputs = jax.ShapeDtypeStruct((1, num_features), jnp.float32)
-    trace = jax.make_jaxpr(network.apply)(params, inputs)
-    return "conv_general_dilated" in str(trace)

@@ -64,7 +64,8 @@ def train(
       `method.kept` says.
     Raises:
       FloatingPointError: a loss became NaN or infinite; says where.
-      ConfigurationMismatchError, VersionMismatchError: another run was begun there.
+      ConfigurationMismatchError, VersionMismatchError: another run was begun there;
+        names each field that differs, of a store's factory as well.
       FieldError: a `start` of another architecture, a module that is none, several
         processes without a `workdir` or for a kernel, which one fits.
       ValueError: fewer than two shadow models, or than method.models.
@@ -81,6 +82,14 @@ def train(
         raise ValueError(f"Expected at least {least} shadow models, got {len(models)}.")
     num_models = method.models or len(models)
     num_train = num_models - max(1, math.floor(num_models * method.validation_fraction))
+    run: dict[str, Any] = {
+        "key": np.asarray(jax.random.key_data(key)).tolist(),
+        "models": models.fingerprint(),
+        "view": {"fingerprint": view.fingerprint(), "what": view.what},
+    }
+    if isinstance(models, Store):  # so that a refusal names the field that differs
+        theta_0 = models.manifest["sha256"].get("initialisation")
+        run["store"] = {**models.manifest["configuration"], "theta_0": theta_0}
     # The last models validate; targets lie in random order. Statistics of the training
     # part alone, so that validation is as blind as an attack.
     standardiser = features.fit(
@@ -90,11 +99,6 @@ def train(
         clip=method.clip,
         standardise=method.standardise,
     )
-    run: dict[str, Any] = {
-        "key": np.asarray(jax.random.key_data(key)).tolist(),
-        "models": models.fingerprint(),
-        "view": {"fingerprint": view.fingerprint(), "what": view.what},
-    }
     if start is not None:
         trained = start.model
         if not (isinstance(method, Network) and isinstance(trained, TrainedNetwork)):

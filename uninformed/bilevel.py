@@ -45,9 +45,6 @@ REVISION = 1
 _HALVINGS = 20
 
 
-# The lower problem: the victim's training, and its derivative
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Lower:
     """The victim, and how its training problem is solved.
@@ -227,10 +224,8 @@ def inverse_hessian(
         return (v - with_one.T @ jnp.linalg.solve(inner, with_one @ v)) / lower.decay
     if len(points) < lower.inputs:
         span = _Span(lower, points)
-        inside = span.project(v)
-        p = inverse_hessian(
-            span.lower, span.points, targets, span.project(theta), inside
-        )
+        at, inside = span.project(theta), span.project(v)
+        p = inverse_hessian(span.lower, span.points, targets, at, inside)
         # Outside the span the Hessian is mu times the identity.
         outside = v - span.lift(inside)
         return span.lift(p) + outside / lower.decay
@@ -242,9 +237,6 @@ def inverse_hessian(
         return jax.jvp(slope, (theta,), (p,))[1]
 
     return jax.scipy.sparse.linalg.cg(product, v, maxiter=lower.inverse_steps)[0]
-
-
-# The upper problem: points whose training ends at the released weights
 
 
 @highest

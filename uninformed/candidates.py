@@ -33,9 +33,8 @@ def ncc(
     second: Float[np.ndarray, "second height width channels"],
 ) -> Float[np.ndarray, "first second"]:
     """Return the normalised cross-correlation of all pairs, averaged over channels."""
-    return np.einsum("ipc,jpc->ij", _standardised(first), _standardised(second)) / (
-        first.shape[1] * first.shape[2] * first.shape[3]
-    )
+    products = np.einsum("ipc,jpc->ij", _standardised(first), _standardised(second))
+    return products / first[0].size
 
 
 def _standardised(images: np.ndarray) -> np.ndarray:

@@ -294,8 +294,13 @@ class _Training:
 
     def fit(self, state: State, number: Array) -> State:
         """Descend by a step of bounded length, until the loss is reached."""
-        config = self.config
-        points, labels = self._batch(number)
+        config, points, labels = self.config, self.points, self.labels
+        if (size := config.batch_size) is not None:
+            epoch, place = jnp.divmod(number, len(points) // size)
+            key = jax.random.fold_in(jax.random.key(_SHUFFLES), epoch)
+            order = jax.random.permutation(key, len(points))
+            chosen = jax.lax.dynamic_slice_in_dim(order, place * size, size)
+            points, labels = points[chosen], labels[chosen]
 
         def objective(state: State) -> Array:
             outputs = homogeneous.apply(state.network, points)
@@ -311,17 +316,6 @@ class _Training:
             reached = jnp.log(config.least_loss) if logarithm else config.least_loss
             rate = jnp.where(value > reached, rate, 0)
         return jax.tree.map(lambda leaf, part: leaf - rate * part, state, slope)
-
-    def _batch(self, number: Array) -> tuple[Array, Array]:
-        """Return points and labels of a step: all, or those of a mini-batch."""
-        count, size = len(self.points), self.config.batch_size
-        if size is None:
-            return self.points, self.labels
-        epoch, place = jnp.divmod(number, count // size)
-        key = jax.random.fold_in(jax.random.key(_SHUFFLES), epoch)
-        order = jax.random.permutation(key, count)
-        chosen = jax.lax.dynamic_slice_in_dim(order, place * size, size)
-        return self.points[chosen], self.labels[chosen]
 
     def ascend(self, state: State, number: Array) -> State:
         """Ascend the soft least margin on the unit sphere, sharper and sharper."""

@@ -74,8 +74,15 @@ def scan(
         numbers = first + jnp.arange(count)
         return jax.lax.scan(lambda c, n: (step(c, n), None), carry, numbers)[0]
 
-    compiled = jax.jit(some, static_argnums=2)
-    carry, done = (carry, 0) if place is None else _begun(place, carry)
+    compiled, done = jax.jit(some, static_argnums=2), 0
+    if place is not None and place.file.exists():
+        arrays = files.read_arrays(place.file)
+        record = Record.read(json.loads(str(arrays.pop(_ABOUT))))
+        require_same(record, place.record, place.what)
+        done = int(arrays.pop(_DONE))
+        leaves, tree = jax.tree.flatten(carry)
+        kept = [jnp.asarray(arrays[str(i)], old.dtype) for i, old in enumerate(leaves)]
+        carry = jax.tree.unflatten(tree, kept)
     longest = max(1, -(-steps // _PIECES))
     # A bar that is named after the file of the pieces; none where they aren't kept.
     name = "" if place is None else place.file.stem.replace(".part", "")
@@ -91,19 +98,6 @@ def scan(
                 _keep(place, carry, done)
             bar.update(count)
     return carry
-
-
-def _begun(place: Place, carry: Any) -> tuple[Any, int]:
-    """Return the carry after the last piece that is kept, and its number of steps."""
-    if not place.file.exists():
-        return carry, 0
-    arrays = files.read_arrays(place.file)
-    record = Record.read(json.loads(str(arrays.pop(_ABOUT))))
-    require_same(record, place.record, place.what)
-    done = int(arrays.pop(_DONE))
-    leaves, tree = jax.tree.flatten(carry)
-    kept = [jnp.asarray(arrays[str(i)], leaf.dtype) for i, leaf in enumerate(leaves)]
-    return jax.tree.unflatten(tree, kept), done
 
 
 def _keep(place: Place, carry: Any, done: int) -> None:

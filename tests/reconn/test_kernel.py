@@ -8,7 +8,7 @@ from sklearn.metrics import pairwise_distances
 import reconn
 from reconn import kernel
 from reconn.kernel import Kernel
-from reconn.ridge import Regression
+from reconn.ridge import RIDGES, Regression, squared_errors
 from reconn.shrinkage import Shrinkage
 from shadow import ConfigurationMismatchError, Knowledge, ShadowModels, publish
 
@@ -175,8 +175,8 @@ def test_ridges_are_judged_as_refitting_would(planted):
     x, images = planted.weights[:200], planted.images[:200].reshape(200, -1)
     unseen, truth = planted.weights[200:240], planted.images[200:240].reshape(40, -1)
     config = Kernel()
-    found = kernel._errors(x, images, unseen, truth, config.scale)
-    for ridge, error in zip(kernel.RIDGES, found, strict=True):
+    found = squared_errors(x, images, unseen, truth, config.scale)
+    for ridge, error in zip(RIDGES, found, strict=True):
         fitted = Regression.fit(x, images, scale=config.scale, ridge=ridge)
         expected = np.sum((fitted(unseen) - truth) ** 2)
         assert error == pytest.approx(expected, rel=1e-3)

@@ -109,9 +109,9 @@ def test_the_device_is_read_once_an_epoch(feed, resident, monkeypatch):
 
 
 def test_features_stay_on_the_host_where_they_would_fill_the_device(feed):
-    run = run_of(feed)
+    run, size = run_of(feed), sum(values.nbytes for values in feed.arrays)
     assert not run._is_resident(), "a CPU's own memory is no other place"
-    for free, fits in ((feed.nbytes * 2, True), (feed.nbytes * 2 - 2, False)):
+    for free, fits in ((2 * size, True), (2 * size - 2, False)):
         with devices.as_on_an_accelerator(free):
             assert run_of(feed)._is_resident() is fits
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import reconn
 import shadow
 from dp.gradient import PrivacyConfig
 from informed.experiment.training_settings import TrainingConfig
@@ -43,6 +44,7 @@ CHANGES = {
     **{f"network {name}": "network" for name in NETWORK},
     "key": "key",
     "role": "role",
+    "start": "theta_0",
     "fixed": "content.fixed",
     "targets": "content.targets",
     "number of targets": "num_models",
@@ -80,6 +82,9 @@ def made(split, change="", *, private=False):
         key=jax.random.key(int(kind == "key")),
         role="released" if kind == "role" else "shadow",
     )
+    if kind == "start":
+        start = factory.initialisation + np.float32(0.1)
+        factory = dataclasses.replace(factory, start=start)
     return factory, targets
 
 
@@ -87,35 +92,86 @@ def open_store(path, factory, targets):
     return shadow.Store.open(path, factory, targets, block_size=4)
 
 
-@settings(
-    max_examples=len(CHANGES),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@given(change=st.sampled_from(sorted(CHANGES)))
+def write(store, targets, blocks):
+    """Fill blocks with weights that nobody trained."""
+    rng = np.random.default_rng(2022)
+    for block in blocks:
+        rows = slice(*store.block_range(block))
+        images, labels = targets.images[rows], targets.labels[rows]
+        weights = rng.normal(size=(len(labels), store.manifest["num_params"]))
+        store.write_block(block, weights.astype(np.float32), images, labels)
+
+
+def any_change(test):
+    """Draw the one field in which another factory, or its targets, differ."""
+    drawn = settings(
+        max_examples=len(CHANGES),
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture],
+    )
+    return drawn(given(change=st.sampled_from(sorted(CHANGES)))(test))
+
+
+def refused(change):
+    """Expect a refusal that names the field."""
+    name = CHANGES[change].replace(".", r"\.")
+    return pytest.raises(shadow.ConfigurationMismatchError, match=name)
+
+
+@any_change
 def test_any_single_change_is_refused_by_name(change, split, tmp_path_factory):
     folder = tmp_path_factory.mktemp("stores")
     factory, targets = made(split, private=change.startswith("privacy"))
     store = open_store(folder / "store", factory, targets)
-    store.write_block(
-        0,
-        np.zeros((4, factory.algorithm.layout(factory.fixed)[-1].stop), np.float32),
-        targets.images[:4],
-        targets.labels[:4],
-    )
+    write(store, targets, [0])
     other, others = made(split, change)
-    name = CHANGES[change].replace(".", r"\.")
-    with pytest.raises(shadow.ConfigurationMismatchError, match=name):
-        store.made_by(other, others)
-    with pytest.raises(shadow.ConfigurationMismatchError, match=name):
-        open_store(folder / "store", other, others)
+    with refused(change):
+        store.made_by(other, others).verify()
+    with refused(change):
+        open_store(folder / "store", other, others).verify()
     elsewhere = open_store(folder / "elsewhere", other, others)
-    with pytest.raises(shadow.ConfigurationMismatchError, match=name):
-        merging.merge(folder / "merged", [store, elsewhere], progress=False)
-    with pytest.raises(shadow.ConfigurationMismatchError, match=name):
-        elsewhere.take_block(0, store)
+    if change != "start":  # theta_0 is no part of a store's record
+        with refused(change):
+            merging.merge(folder / "merged", [store, elsewhere], progress=False)
+        with refused(change):
+            elsewhere.take_block(0, store)
+    assert store.verify() == []
     assert store.missing() == [1]
     assert elsewhere.missing() == list(range(elsewhere.num_blocks))
+
+
+@pytest.fixture(scope="module")
+def reconstructors(split, tmp_path_factory):
+    """Folders with a reconstructor of the models of `made`, without and with noise."""
+    folder = tmp_path_factory.mktemp("reconstructors")
+    for private in (False, True):
+        factory, targets = made(split, private=private)
+        store = open_store(folder / f"store-{private}", factory, targets)
+        write(store, targets, store.missing())
+        train(store, folder / f"run-{private}")
+    return folder
+
+
+def train(store, workdir):
+    key = jax.random.key(0)
+    return reconn.train(
+        store, reconn.Kernel(), key=key, workdir=workdir, progress=False
+    )
+
+
+@any_change
+def test_a_reconstructor_of_another_factory_is_refused_by_name(
+    change, split, reconstructors, tmp_path_factory
+):
+    """Its folder is of one store: a run on other models doesn't go on with it."""
+    factory, targets = made(split, change)
+    store = open_store(tmp_path_factory.mktemp("stores"), factory, targets)
+    write(store, targets, store.missing())
+    workdir = reconstructors / f"run-{change.startswith('privacy')}"
+    kept = {file: file.read_bytes() for file in workdir.glob("*.*")}
+    with refused(change):
+        train(store, workdir)
+    assert kept == {file: file.read_bytes() for file in workdir.glob("*.*")}
 
 
 def test_two_factories_do_not_share_a_store(split, tmp_path):

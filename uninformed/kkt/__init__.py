@@ -14,11 +14,4 @@ from uninformed.kkt.descent import REVISION, KktRun, attack_many
 from uninformed.kkt.loss import directions, span
 from uninformed.kkt.loss_terms import KktConfig
 
-__all__ = [
-    "REVISION",
-    "KktConfig",
-    "KktRun",
-    "attack_many",
-    "directions",
-    "span",
-]
+__all__ = ["REVISION", "KktConfig", "KktRun", "attack_many", "directions", "span"]

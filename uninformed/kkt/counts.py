@@ -319,9 +319,6 @@ def at_truth(
     return float(np.sqrt(squares.sum() / norms.sum())), np.sqrt(squares / norms)
 
 
-# Pictures
-
-
 def draw_images(images: VictimImages, matches: candidates.Matches, path: Path) -> None:
     """Draw training images by falling SSIM, and the candidate nearest to each."""
     order = np.argsort(-matches.ssim)[:_SHOWN]

@@ -26,6 +26,7 @@ Checked: tests/uninformed/kkt/test_descent.py (the published losses, written pla
 """
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -108,7 +109,12 @@ def attack_many(
         for i, key in enumerate(keys)
     ]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *begins)
-    stacked = jax.device_put(stacked, _division(len(keys)))
+    # Runs are divided over all devices if they come out even; else one has them.
+    even = len(keys) % jax.device_count() == 0
+    devices = jax.devices() if even else jax.devices()[:1]
+    mesh = jax.sharding.Mesh(np.array(devices), ("runs",))
+    parts = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("runs"))
+    stacked = jax.device_put(stacked, parts)
     run = Run(problem)
 
     def step(carry: tuple, number: Array) -> tuple:
@@ -129,31 +135,19 @@ def attack_many(
     ]
 
 
-def _division(runs: int) -> jax.sharding.Sharding:
-    """Divide runs over all devices if they come out even; else use one."""
-    devices = jax.devices()
-    devices = devices if runs % len(devices) == 0 else devices[:1]
-    mesh = jax.sharding.Mesh(np.array(devices), ("runs",))
-    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("runs"))
-
-
 class Run:
     """The steps of one run, as pure functions of its state."""
 
     def __init__(self, problem: KktProblem) -> None:
         self._problem, self._config = problem, problem.config
-        steps, restarts = problem.config.steps, problem.config.restarts
-        # Candidates may begin anew after every so many steps.
-        self._every = max(1, int(_RESTARTING * steps / (restarts + 1)))
         config = problem.config
-        rate = config.rate if config.multiplier_rate is None else config.multiplier_rate
-        self._optimisers = optax.partition(
-            {
-                "points": _optimiser(config, config.rate),
-                "multipliers": _optimiser(config, rate),
-            },
-            KktUnknowns("points", "multipliers"),
-        )
+        # Candidates may begin anew after every so many steps.
+        self._every = max(1, int(_RESTARTING * config.steps / (config.restarts + 1)))
+        optimisers = {
+            "points": _optimiser(config, config.rate),
+            "multipliers": _optimiser(config, config.multiplier_rate or config.rate),
+        }
+        self._optimisers = optax.partition(optimisers, KktUnknowns(*optimisers))
 
     def start(self, begin: Begin) -> tuple:
         """Return the unknowns and the state of their optimisers."""
@@ -167,11 +161,8 @@ class Run:
             due = (number % self._every == 0) & (number > 0)
             due &= number < _RESTARTING * config.steps
             key = jax.random.fold_in(begin.key, number)
-            carry = jax.lax.cond(
-                due,
-                lambda: _restarted(self._problem, carry, key),
-                lambda: carry,
-            )
+            anew = functools.partial(_restarted, self._problem)
+            carry = jax.lax.cond(due, anew, lambda carry, _: carry, carry, key)
         # One step of both optimisers.
         unknowns, state = carry
         slope, _ = jax.grad(self._problem.loss, has_aux=True)(

@@ -14,7 +14,6 @@ Checked: tests/uninformed/kkt/test_search.py.
 
 import dataclasses
 import functools
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -187,47 +186,43 @@ def search(
     *,
     trials: int,
     key: Array,
+    folder: Path,
     at_once: int = 4,
     mean: Float[np.ndarray, " inputs"] | None = None,
-    folder: Path | None = None,
     progress: bool = True,
 ) -> list[KktRun]:
     """Run the attack `trials` times, in batches of `at_once`.
 
     Args:
+      folder: where finished batches are kept.
       mean: what was subtracted from training points, where that is known.
-      folder: where finished batches are kept; None: nowhere.
-      progress: whether a bar shows the steps of a batch that is kept.
+      progress: whether a bar shows the steps of a batch.
     Returns: the runs, in the order of their numbers.
     Raises: ConfigurationMismatchError: the folder holds a search of something else.
     """
     theta = np.asarray(ravel_pytree(network)[0])
     decisive = {
         "config": dataclasses.asdict(config),
-        "theta": hashlib.sha256(theta.tobytes()).hexdigest(),
+        "theta": checks.digest(theta),
         "key": np.asarray(jax.random.key_data(key)).tolist(),
-        "mean": None if mean is None else hashlib.sha256(mean.tobytes()).hexdigest(),
+        "mean": None if mean is None else checks.digest(mean),
     }
     record = Record.of(decisive, kkt=kkt.REVISION)
-    attack = functools.partial(_batch, config, network, key, mean)
     runs: list[KktRun] = []
     while len(runs) < trials:
         numbers = range(len(runs), min(len(runs) + at_once, trials))
-        if folder is None:
-            batch = attack(numbers, None)
-        else:
-            file = folder / f"runs_{numbers.start:06d}.npz"
-            part = file.with_suffix(".part.npz")
-            place = pieces.Place(
-                file=part,
-                # A batch that was cut off may have been of another size.
-                record=Record.of(decisive | {"count": len(numbers)}, kkt=kkt.REVISION),
-                what=f"The run in {part}",
-                progress=progress,
-            )
-            make = functools.partial(attack, numbers, place)
-            batch = records.kept(file, record, f"The search in {folder}", make)
-            place.clear()
+        file = folder / f"runs_{numbers.start:06d}.npz"
+        part = file.with_suffix(".part.npz")
+        place = pieces.Place(
+            file=part,
+            # A batch that was cut off may have been of another size.
+            record=Record.of(decisive | {"count": len(numbers)}, kkt=kkt.REVISION),
+            what=f"The run in {part}",
+            progress=progress,
+        )
+        make = functools.partial(_batch, config, network, key, mean, numbers, place)
+        batch = records.kept(file, record, f"The search in {folder}", make)
+        place.clear()
         runs += [
             KktRun(**{name: values[i] for name, values in batch.items()})
             for i in range(len(batch["loss"]))
@@ -246,7 +241,7 @@ def _batch(
     key: Array,
     mean: np.ndarray | None,
     numbers: range,
-    place: pieces.Place | None,
+    place: pieces.Place,
 ) -> dict[str, np.ndarray]:
     """Make the runs of these numbers at once: the fields of `KktRun`, stacked."""
     keys = [jax.random.split(jax.random.fold_in(key, n))[1] for n in numbers]

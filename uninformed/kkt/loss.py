@@ -103,7 +103,11 @@ class KktProblem:
         self.basis = span(np.asarray(network[0].w)) if config.span else None
         self.spread: Any = np.ones((1, 1), np.float32)
         self.units: np.ndarray | None = None
+        # Standard deviation of a coordinate in the span over that of a pixel.
+        self._stretch = 1.0
         if self.basis is not None:
+            rank, pixels = self.basis.shape
+            self._stretch = float(np.sqrt(pixels / rank))
             inside = self.basis @ np.asarray(network[0].w)
             network = (homogeneous.Layer(inside, network[0].b), *network[1:])
             sizes = np.linalg.norm(inside, axis=1)
@@ -123,16 +127,20 @@ class KktProblem:
             [float(homogeneous.squared_norm((layer,))) for layer in network]
         )
         self.squared = float(self.layer_norms.sum())
-        self.weights = self._weights()
-        gram = config.gram
-        if gram is None:
-            gram = stationarity.gram_pays(network, config.candidates)
+        norms, grown = self.layer_norms, self.layer_norms.min()
+        if config.layers == "alike":
+            weights, total = np.ones(len(norms)), norms.sum()
+        else:
+            # The remains of the start are noise, which a fit weighs by its inverse; a
+            # share of what was trained is noise in every layer.
+            weights = _UNEXPLAINED * grown / (norms - grown + _UNEXPLAINED * grown)
+            total = (weights * grown).sum()
+        self.weights = weights / total if config.relative else weights
+        gram, m = config.gram, config.candidates
+        if gram is None:  # by multiplications
+            inner = sum(m * m * sum(layer.w.shape) for layer in network)
+            gram = inner < sum(2 * m * layer.w.size for layer in network)
         self._residual: Callable = stationarity.gram if gram else stationarity.plain
-        # Standard deviation of a coordinate in the span over that of a pixel.
-        self._stretch = 1.0
-        if self.basis is not None:
-            rank, pixels = self.basis.shape
-            self._stretch = float(np.sqrt(pixels / rank))
 
     def pixels(self, points: Any) -> Any:
         """Return points in pixels, (candidates, inputs)."""
@@ -143,8 +151,6 @@ class KktProblem:
         shape = (self.config.candidates, self.network[0].w.shape[0])
         drawn = jax.random.normal(key, shape, self.network[0].w.dtype)
         return jnp.asarray(self.config.start, drawn.dtype) * self._stretch * drawn
-
-    # The start
 
     def begin(self, key: Array, start: Array | None = None) -> Begin:
         """Begin a run: candidates, at `start` if given, and multipliers in units."""
@@ -166,24 +172,23 @@ class KktProblem:
         # Multipliers, and the unit in which they are optimised.
         unit = jnp.asarray(1 / m if config.units == "per_candidate" else 1.0, dtype)
         alpha = config.alpha / scales
-        if config.coefficients == "signed":
+        signed = config.coefficients == "signed"
+        if signed:
             drawn = jax.random.normal(multipliers_key, (m, self.outputs), dtype)
-            if config.units == "fitted":
-                fitted = stationarity.best_multipliers(
-                    self.network, points, drawn, alpha, signed=True
-                )
-                drawn *= np.sign(fitted)[:, None]
-                unit = jnp.asarray(np.abs(fitted).mean(), dtype)
-            return Begin(KktUnknowns(unknown, drawn), later_key, unit, scales)
-        drawn = jax.random.uniform(multipliers_key, (m,), dtype)
-        if config.units == "fitted":
+            towards = drawn
+        else:
+            drawn = jax.random.uniform(multipliers_key, (m,), dtype)
             towards = directions(homogeneous.apply(self.network, points), self.labels)
-            fitted = stationarity.best_multipliers(self.network, points, towards, alpha)
+        if config.units == "fitted":
+            fitted = stationarity.best_multipliers(
+                self.network, points, towards, alpha, signed=signed
+            )
+            if signed:
+                drawn *= np.sign(fitted)[:, None]
             # Twice the mean, because uniform multipliers have a mean of 1/2.
-            unit = jnp.asarray(2 * (float(fitted.mean()) or 1.0), dtype)
+            mean = 2 * (float(fitted.mean()) or 1.0)
+            unit = jnp.asarray(np.abs(fitted).mean() if signed else mean, dtype)
         return Begin(KktUnknowns(unknown, drawn), later_key, unit, scales)
-
-    # The loss
 
     def loss(
         self, unknowns: KktUnknowns, begin: Begin, alpha: Array | float
@@ -217,36 +222,24 @@ class KktProblem:
         total = jnp.sum(jnp.asarray(self.weights, layers.dtype) * counted)
         if not signed:
             # Dual feasibility, equation (7).
-            total += self._dual(multipliers - config.least_multiplier)
+            missing = jax.nn.relu(config.least_multiplier - multipliers)
+            lack = jnp.sum(missing**2 if config.dual == "squared" else missing)
+            lack = lack / config.candidates if config.relative else lack
+            total += config.dual_weight * lack
             # One margin for all candidates.
             if config.margin_weight:
                 leads = jnp.sum(at.sums[-1] * towards, axis=1)
                 total += self._off_margin(leads, begin.unit * multipliers)
         # The range of pixels, equation (8).
-        total += self._prior(unknowns.points)
+        pixels = self.pixels(unknowns.points)
+        above = jax.nn.relu(pixels + self._shift - config.high)
+        below = jax.nn.relu(config.low - self._shift - pixels)
+        if config.prior == "squared":
+            above, below = above**2, below**2
+        outside = jnp.sum(above + below)
+        outside = outside / pixels.shape[1] if config.prior_mean else outside
+        total += config.prior_weight * outside
         return total, (layers, coefficients)
-
-    def _weights(self) -> np.ndarray:
-        """Weigh layers as `KktConfig.layers` and `relative` say, by their norms."""
-        norms, grown = self.layer_norms, self.layer_norms.min()
-        if self.config.layers == "alike":
-            weights, total = np.ones(len(norms)), norms.sum()
-        else:
-            # The remains of the start are noise, which a fit weighs by its inverse; a
-            # share of what was trained is noise in every layer.
-            weights = _UNEXPLAINED * grown / (norms - grown + _UNEXPLAINED * grown)
-            total = (weights * grown).sum()
-        return weights / total if self.config.relative else weights
-
-    def _dual(self, excess: Array) -> Array:
-        """Penalise multipliers below the least one."""
-        missing = jax.nn.relu(-excess)
-        if self.config.dual == "squared":
-            missing = missing**2
-        total = jnp.sum(missing)
-        if self.config.relative:
-            total = total / self.config.candidates
-        return self.config.dual_weight * total
 
     def _off_margin(self, leads: Array, multipliers: Array) -> Array:
         """Average squared distances from the margin, weighted by multipliers.
@@ -259,18 +252,6 @@ class KktProblem:
         common = self.squared / (len(self.network) * jax.lax.stop_gradient(total))
         off = jnp.sum(weights * (leads / common - 1) ** 2) / total
         return self.config.margin_weight * off
-
-    def _prior(self, points: Array) -> Array:
-        """Penalise pixels outside their range."""
-        config, points = self.config, self.pixels(points)
-        above = jax.nn.relu(points + self._shift - config.high)
-        below = jax.nn.relu(config.low - self._shift - points)
-        if config.prior == "squared":
-            above, below = above**2, below**2
-        total = jnp.sum(above + below)
-        return config.prior_weight * (
-            total / points.shape[1] if config.prior_mean else total
-        )
 
 
 def directions(

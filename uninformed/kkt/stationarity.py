@@ -129,12 +129,6 @@ def _inner(layer: homogeneous.Layer, inputs: Any) -> Any:
     return inputs @ inputs.T + (0 if layer.b is None else 1)
 
 
-def gram_pays(network: DenseLayers, points: int) -> bool:
-    """Return whether `gram` is less work than `plain` for so many points."""
-    products = sum(points * points * sum(layer.w.shape) for layer in network)
-    return products < sum(2 * points * layer.w.size for layer in network)
-
-
 def best_multipliers(
     network: DenseLayers,
     points: Float[Array, "points inputs"],

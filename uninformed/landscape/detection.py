@@ -105,7 +105,11 @@ def uninformed(
         "loss": -ends.loss,
     }
     if ends.basis is not None and len(ends.basis) > 1:
-        values["span"] = -_outside(ends)
+        # The share of each image's length outside the first layer's span.
+        points = ends.images.reshape(*ends.images.shape[:2], -1) - ends.centre
+        inside = np.linalg.norm(points @ ends.basis.T, axis=-1)
+        total = np.maximum(np.linalg.norm(points, axis=-1), np.finfo(np.float32).tiny)
+        values["span"] = -np.sqrt(np.maximum(1 - (inside / total) ** 2, 0))
     trivial = np.array([holds_truth(name) for name in names])
     return {
         score: DetectionScores(
@@ -116,14 +120,6 @@ def uninformed(
         )
         for score, value in values.items()
     }
-
-
-def _outside(ends: Ends) -> Float[np.ndarray, "starts images"]:
-    """Compute the share of each image's length outside the first layer's span."""
-    points = ends.images.reshape(*ends.images.shape[:2], -1) - ends.centre
-    inside = np.linalg.norm(points @ ends.basis.T, axis=-1)  # type: ignore[union-attr]
-    total = np.maximum(np.linalg.norm(points, axis=-1), np.finfo(np.float32).tiny)
-    return np.sqrt(np.maximum(1 - (inside / total) ** 2, 0))
 
 
 def informed(
@@ -138,7 +134,7 @@ def informed(
     count = len(sets.truth)
     flat = sets.truth.reshape(count, -1).astype(np.float64)
     signs = sets.signs.astype(np.float64)
-    values, true, trivial, cluster = [], [], [], []
+    rows = []
     others = sets.held_out[:count].reshape(count, -1)
     with jax.enable_x64(True):
         released = np.asarray(
@@ -168,13 +164,13 @@ def informed(
                 if name != "truth"
             ]
             claims = np.stack([solution.x, *false, *others])
-            values.append(-np.asarray(distances(jnp.asarray(claims), target)))
-            true.append(np.arange(len(claims)) == 0)
-            trivial.append(np.zeros(len(claims), bool))
-            cluster.append(np.full(len(claims), target))
-    return DetectionScores(
-        *(np.concatenate(parts) for parts in (values, true, trivial, cluster))
-    )
+            rows.append(-np.asarray(distances(jnp.asarray(claims), target)))
+    values = np.stack(rows)
+    true = np.zeros(values.shape, bool)
+    true[:, 0] = True
+    cluster = np.repeat(np.arange(count), values.shape[1])
+    trivial = np.zeros(values.size, bool)
+    return DetectionScores(values.ravel(), true.ravel(), trivial, cluster)
 
 
 def gap(scores: DetectionScores) -> dict[str, float]:

@@ -1,5 +1,6 @@
 """Pictures of a landscape: Figures 1 to 12 of Runkel et al. 2024, and ROC curves."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -36,12 +37,9 @@ def maps(
     )
     axes = figure.subplots(len(measured), len(kinds), squeeze=False)
     ticks = range(len(config.shares))
-    grid = np.array(
-        [
-            [names.index(mixtures.name(l1, l2)) for l2 in config.shares]
-            for l1 in config.shares
-        ]
-    )
+    pairs = itertools.product(config.shares, repeat=2)
+    rows = [names.index(mixtures.name(l1, l2)) for l1, l2 in pairs]
+    grid = np.reshape(rows, (len(ticks), len(ticks)))
     for row, (method, values) in zip(axes, measured.items(), strict=True):
         most = max(values[kind][grid].max() for kind in kinds[:3])
         for panel, kind in zip(row, kinds, strict=True):

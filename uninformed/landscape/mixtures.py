@@ -131,12 +131,7 @@ def name(l1: float, l2: float) -> str:
 def holds_truth(name: str) -> bool:
     """Return whether a start has a share of the training images."""
     first = name.split()[0]
-    if first in CORNERS:
-        return first == "truth"
-    try:
-        return float(first) > 0
-    except ValueError:
-        return False
+    return first == "truth" or (first[0].isdigit() and float(first) > 0)
 
 
 def unmixed(names: Sequence[str]) -> list[str]:

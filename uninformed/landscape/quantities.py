@@ -86,12 +86,10 @@ def _of_one(sets: Sets, start: np.ndarray, images: np.ndarray) -> Measured:
     others = np.maximum(alike["held_out"].max(axis=1), alike["partition"].max(axis=1))
     true: Bool[np.ndarray, " images"] = (best > candidates.SIMILAR) & (best > others)
     as_many = alike["held_out"][:, : len(sets.truth)]
-    moves = (images - start).reshape(len(images), -1)
-    energies = np.linalg.svd(moves, compute_uv=False) ** 2
     count = len(images)
-    pairs = np.linalg.norm(
-        images.reshape(count, 1, -1) - images.reshape(1, count, -1), axis=2
-    )
+    moves, flat = (images - start).reshape(count, -1), images.reshape(count, -1)
+    energies = np.linalg.svd(moves, compute_uv=False) ** 2
+    pairs = np.linalg.norm(flat[:, None] - flat[None], axis=2)
     return {
         **distances,
         "ssim": best.mean(),

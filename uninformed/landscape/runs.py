@@ -170,8 +170,19 @@ def run(
 
     Raises: ConfigurationMismatchError: the folder holds another landscape.
     """
-    record = _record(config, sets)
+    fields = dataclasses.asdict(config)
+    decisive = {k: v for k, v in fields.items() if k not in ("methods", "at_once")}
+    record = Record.of(
+        decisive | {"content": sets.fingerprint()},
+        bilevel=bilevel.REVISION,
+        homogeneous=homogeneous.REVISION,
+        kkt=kkt.REVISION,
+        margin=margin.REVISION,
+    )
     records.claim(workdir / "landscape.json", record, f"The landscape in {workdir}")
+    images = np.stack(list(starts.values()))
+    parts: list[dict[str, np.ndarray]] = []
+    first, total = 0, len(images)
     # The KKT attack is in float32; lower problems need float64 for their tolerance.
     double = jax.enable_x64(method != "kkt")
     with double, jax.default_matmul_precision("highest"):
@@ -179,50 +190,19 @@ def run(
             attack, victim = _kkt(config, sets, workdir, progress=progress)
         else:
             attack, victim = _bilevel(config, method, sets, workdir, record)
-        images = np.stack(list(starts.values()))
-        ends = _in_batches(
-            config, method, images, workdir, attack, record, progress=progress
-        )
+        # Batch by batch; batches on disk aren't made again.
+        with bars.bar(total=total, desc=method, unit=" starts", show=progress) as bar:
+            while first < total:
+                batch = images[first : first + config.at_once]
+                file = workdir / "ends" / f"{method}_{first:04d}.npz"
+                make = functools.partial(attack, batch)
+                parts.append(records.kept(file, record, f"The batch in {file}", make))
+                # An earlier call may have made larger batches.
+                done = len(parts[-1]["images"])
+                first += done
+                bar.update(done)
+    ends: Any = {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
     return Ends(**ends, **victim)
-
-
-def _record(config: LandscapeConfig, sets: Sets) -> Record:
-    """Return the record of the configuration and data that decide where attacks end."""
-    fields = dataclasses.asdict(config)
-    decisive = {k: v for k, v in fields.items() if k not in ("methods", "at_once")}
-    return Record.of(
-        decisive | {"content": sets.fingerprint()},
-        bilevel=bilevel.REVISION,
-        homogeneous=homogeneous.REVISION,
-        kkt=kkt.REVISION,
-        margin=margin.REVISION,
-    )
-
-
-def _in_batches(
-    config: LandscapeConfig,
-    method: str,
-    starts: np.ndarray,
-    workdir: Path,
-    attack: BatchAttack,
-    record: Record,
-    *,
-    progress: bool,
-) -> dict[str, Any]:
-    """Attack from all starts, batch by batch; batches on disk aren't made again."""
-    parts: list[dict[str, np.ndarray]] = []
-    first, total = 0, len(starts)
-    with bars.bar(total=total, desc=method, unit=" starts", show=progress) as bar:
-        while first < total:
-            batch = starts[first : first + config.at_once]
-            file = workdir / "ends" / f"{method}_{first:04d}.npz"
-            make = functools.partial(attack, batch)
-            parts.append(records.kept(file, record, f"The batch in {file}", make))
-            # An earlier call may have made larger batches.
-            done = len(parts[-1]["images"])
-            first += done
-            bar.update(done)
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _bilevel(

@@ -11,18 +11,11 @@ from typing import Any
 import numpy as np
 
 from shadow import checks, files, records
-from uninformed.landscape import (
-    conclusions,
-    detection,
-    maps,
-    mixtures,
-    quantities,
-    runs,
-)
-from uninformed.landscape.quantities import Measured
+from uninformed.landscape import conclusions, detection, maps, mixtures, runs
+from uninformed.landscape.quantities import Measured, measure
 from uninformed.landscape.runs import Ends, LandscapeConfig
 
-# The quantities that the printed table shows, see `quantities.measure`.
+# The quantities that the printed table shows, see `measure`.
 _COLUMNS = (
     "distance",
     "distance_relative",
@@ -75,26 +68,30 @@ def run(
             ends[method] = runs.run(
                 config, method, sets, starts, workdir, progress=progress
             )
-            measured[method] = quantities.measure(sets, images, ends[method])
+            measured[method] = measure(sets, images, ends[method])
     scores = {
         method: detection.uninformed(names, ends[method], measured[method]["true"])
-        for method in config.methods
-    }
-    detected: dict[str, Any] = {
-        method: {name: score.summary() for name, score in scores[method].items()}
         for method in config.methods
     }
     if config.victim.kind == "affine":
         retrained = detection.informed(sets, starts, config.victim.decay)
         scores["informed"] = {"retraining": retrained}
-        detected["informed"] = {
-            "retraining": retrained.summary() | detection.gap(retrained)
-        }
+    detected: dict[str, Any] = {
+        method: {name: score.summary() for name, score in by_name.items()}
+        for method, by_name in scores.items()
+    }
+    if config.victim.kind == "affine":
+        detected["informed"]["retraining"] |= detection.gap(retrained)
     ended = {method: ends[method].images for method in config.methods}
     results = {
         "seconds": {method: clock.seconds[method] for method in config.methods},
         "starts": names,
-        **{method: _lists(values) for method, values in measured.items()},
+        **{
+            method: _rounded(
+                {name: v.tolist() for name, v in values.items() if v.ndim == 1}
+            )
+            for method, values in measured.items()
+        },
         "conclusions": _rounded(
             conclusions.conclude(config.starts, names, images, ended, measured)
         ),
@@ -108,15 +105,6 @@ def run(
         maps.images(sets, names, ended[method], method, file)
     files.write_json(workdir / "results.json", results)
     return results
-
-
-def _lists(values: Measured) -> dict[str, list]:
-    """Return the quantities that are one number a start, as lists for JSON."""
-    return {
-        name: _rounded(column.tolist())
-        for name, column in values.items()
-        if column.ndim == 1
-    }
 
 
 def _rounded(value: Any) -> Any:

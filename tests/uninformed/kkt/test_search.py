@@ -19,7 +19,8 @@ def network() -> homogeneous.DenseLayers:
 
 
 def test_an_interrupted_search_goes_on_with_the_same_trials(network, key, tmp_path):
-    whole = experiment.search(CONFIG, network, trials=4, key=key, at_once=2)
+    many = {"trials": 4, "key": key, "at_once": 2}
+    whole = experiment.search(CONFIG, network, **many, folder=tmp_path / "whole")
     folder = tmp_path / "search"
     experiment.search(CONFIG, network, trials=2, key=key, at_once=2, folder=folder)
     kept = {file: file.stat().st_mtime_ns for file in folder.glob("*.npz")}
@@ -44,7 +45,9 @@ def test_batches_of_another_size_are_gone_on_with(network, key, tmp_path):
 
 def test_a_batch_that_was_cut_off_goes_on(network, key, tmp_path, monkeypatch):
     config = KktConfig(candidates=4, steps=100)
-    whole = experiment.search(config, network, trials=2, key=key, at_once=2)
+    whole = experiment.search(
+        config, network, trials=2, key=key, at_once=2, folder=tmp_path / "whole"
+    )
     keep, calls = pieces._keep, []
 
     def cut(place, carry, done):
