@@ -17,10 +17,7 @@ from informed.audit import (
     ranked_records,
     subject,
     timetable,
-    trained,
-    training_probe,
     trials,
-    two_candidates,
 )
 from informed.audit.findings import AuditStoppedError, Preflight
 from informed.metrics import judging
@@ -126,8 +123,116 @@ def audit(
     if checked.stops:
         lines = "; ".join(str(finding) for finding in checked.stops)
         raise AuditStoppedError(f"There is nothing to audit yet: {lines}")
-    with training_probe.threads_beside(checked.busy):
-        return _run(checked, settings, progress, started)
+    audited, table = checked.subject, checked.subject.table
+    with timetable.threads_beside(checked.busy):
+        clock = limits.Clock((1 - _LAST) * 60 * settings.minutes, started)
+        plan = timetable.plan(
+            minutes=settings.minutes,
+            passed=clock.passed,
+            seconds_a_model=checked.seconds_a_model,
+            targets=settings.targets,
+            public=len(audited.split.shadow),
+            params=checked.params,
+            features=int(np.prod(audited.fixed.image_shape)),
+            num_classes=audited.fixed.num_classes,
+            differentiable=audited.engine == "jax",
+        )
+        schedule = timetable.schedule(
+            clock, plan, checked.facts, skip=settings.skip, reconn=settings.reconn
+        )
+        models = trials.train(
+            audited,
+            targets=plan.targets,
+            # Whoever knows the seed knows the noise.
+            secret=audited.contract.privacy is not None,
+            progress=progress,
+        )
+        trials.require_trace(models)
+        # Attacks on reconstruction, membership and noise; then what stops them.
+        models, played = trials.play_all(
+            checked,
+            models,
+            schedule,
+            plan,
+            skip=settings.skip,
+            reconn=settings.reconn,
+            progress=progress,
+        )
+        membership: list[dict[str, Any]] = []
+        if "membership" in schedule.parts:
+            progress("membership")
+            seconds = schedule.limit("membership")
+            row = trials.of_two(models, checked.seconds_a_model, limit=seconds)
+            membership.append(row)
+        bounds = noise_game.measured(
+            audited,
+            threshold=settings.threshold,
+            limit=schedule.limit("noise") if "noise" in schedule.parts else None,
+            seconds_a_model=checked.seconds_a_model,
+            progress=progress,
+        )
+        played = trials.continued(played, models, checked, schedule, progress)
+        # Of the released models, where defences are; else of the pre-flight's model.
+        accuracy, stops = checked.accuracy, []
+        if "defences" in schedule.parts:
+            progress("trying what stops it")
+            time_left = limits.Clock(schedule.limit("defences"))
+            stops = defences.tried(models, checked, played, time_left)
+            accuracy = stops[0]["accuracy"]
+        # What they tell, against the truth.
+        progress("writing it down")
+        pool, targets = audited.known_to_all, models.targets
+        groups = None if table is None else table.groups
+        baselines = judging.baselines(targets, pool, groups=groups)
+        verdicts = [judging.verdict(t, targets, pool, baselines) for t in played]
+        least = judging.thresholds(baselines)
+        attacks, *defended = (
+            [judging.judge(t, targets, pool, baselines) for t in group]
+            for group in (played, *(row["attacks"] for row in stops))
+        )
+        guesses = [judging.summary(b, targets, pool) for b in baselines]
+        ids = audited.split.test_indices
+        ranking = ranked_records.rank(targets, ids, played, verdicts, least)
+        pictures = ranked_records.pictures(ranking.order, targets, played, baselines)
+    values = {
+        "schema": document.VERSION,
+        "kind": "audit",
+        "subject": {
+            "train": audited.contract.name,
+            "version": audited.contract.version,
+            "takes": audited.contract.takes,
+            "engine": audited.engine,
+            "deterministic": audited.deterministic,
+            "data": audited.fixed.name,
+            "kind": "table" if table is not None else "images",
+            "shape": list(audited.fixed.image_shape),
+            "columns": None if table is None else list(table.names),
+            "classes": audited.fixed.num_classes,
+            "fixed": len(audited.fixed),
+            "public": len(audited.split.shadow) + len(audited.held_out),
+            "targets": len(targets),
+            "params": checked.params,
+            "arrays": [[name, list(shape)] for name, shape in checked.arrays],
+            "seconds_a_model": checked.seconds_a_model,
+            "shadow_models": 0 if models.shadows is None else len(models.shadows),
+            "accuracy": accuracy,
+        },
+        "preflight": checked.values,
+        "baselines": guesses,
+        "attacks": [timetable.with_advice(row) for row in attacks],
+        "membership": membership,
+        "records": ranking.rows,
+        "defences": [
+            row | {"attacks": [timetable.with_advice(attack) for attack in attacks]}
+            for row, attacks in zip(stops, defended, strict=True)
+        ],
+        "bounds": bounds,
+        "configuration": dataclasses.asdict(settings),
+        "again": "",
+        "versions": {**records.versions(), **records.packages()},
+        "seconds": round(time.monotonic() - started, 1),
+    }
+    return Report(values=files.finite(values), pictures={**pictures, "table": table})
 
 
 def check(
@@ -149,11 +254,9 @@ def check(
       limit: seconds of the audit that it belongs to.
     """
     settings = AuditConfig() if settings is None else settings
-    terms = contract.load(train, predict=predict, privacy=privacy, version=version)
-    if terms.privacy is not None:
-        noise_game.declared(
-            terms.privacy, given=terms.noisy, default=terms.default_noise
-        )
+    terms = contract.load_training(
+        train, predict=predict, privacy=privacy, version=version
+    )
     examples, table = load(data, label=label, data_dir=data_dir)
     prepared = subject.prepare(
         terms,
@@ -213,129 +316,3 @@ def load(
                 name = f"./{name}"
             return sources.load(name, data_dir=data_dir), None
     return source.examples, source
-
-
-def _run(
-    checked: Preflight, settings: AuditConfig, progress: Progress, started: float
-) -> Report:
-    """Do everything after the pre-flight, within what is left of the time."""
-    audited = checked.subject
-    # Models, and how the time is divided.
-    clock = limits.Clock((1 - _LAST) * 60 * settings.minutes, started)
-    plan = timetable.plan(
-        minutes=settings.minutes,
-        passed=clock.passed,
-        seconds_a_model=checked.seconds_a_model,
-        targets=settings.targets,
-        public=len(audited.split.shadow),
-        params=checked.params,
-        features=int(np.prod(audited.fixed.image_shape)),
-        num_classes=audited.fixed.num_classes,
-        differentiable=audited.engine == "jax",
-    )
-    secret = audited.contract.privacy is not None  # who knows the seed knows the noise
-    models = trained.train(
-        audited, targets=plan.targets, secret=secret, progress=progress
-    )
-    trained.require_trace(models)
-    schedule = timetable.Schedule(clock, _parts(checked, settings, plan))
-    # Attacks on reconstruction, membership and noise.
-    models, played = trials.play_all(
-        checked,
-        models,
-        schedule,
-        plan,
-        skip=settings.skip,
-        reconn=settings.reconn,
-        progress=progress,
-    )
-    membership: list[dict[str, Any]] = []
-    if "membership" in schedule.parts:
-        progress("membership")
-        seconds = schedule.limit("membership")
-        membership.append(
-            two_candidates.of_two(models, checked.seconds_a_model, limit=seconds)
-        )
-    skipped = "noise" not in schedule.parts
-    bounds = noise_game.measured(
-        audited,
-        threshold=settings.threshold,
-        limit=0.0 if skipped else schedule.limit("noise"),
-        seconds_a_model=checked.seconds_a_model,
-        skipped=skipped,
-        progress=progress,
-    )
-    played = trials.continued(played, models, checked, schedule, progress)
-    # What they tell, against the truth.
-    pool, targets, table = audited.known_to_all(), models.targets, audited.table
-    groups = None if table is None else table.groups
-    baselines = judging.baselines(targets, pool, groups=groups)
-    ids = audited.split.test_indices
-    ranking = ranked_records.rank(targets, pool, ids, played, baselines)
-    pictures = ranked_records.pictures(ranking.order, targets, played, baselines)
-    # Of all that are judged, where defences are; else of the pre-flight's one model.
-    accuracy, stops = checked.accuracy, []
-    if "defences" in schedule.parts:
-        progress("trying what stops it")
-        time_left = limits.Clock(schedule.limit("defences"))
-        stops = defences.tried(models, checked, played, pool, baselines, time_left)
-        accuracy = stops[0]["accuracy"]
-    progress("writing it down")
-    judged = [judging.judge(trial, targets, pool, baselines) for trial in played]
-    values = {
-        "schema": document.VERSION,
-        "kind": "audit",
-        "subject": {
-            "train": audited.contract.name,
-            "version": audited.contract.version,
-            "takes": audited.contract.takes,
-            "engine": audited.engine,
-            "deterministic": audited.deterministic,
-            "data": audited.fixed.name,
-            "kind": "table" if table is not None else "images",
-            "shape": list(audited.fixed.image_shape),
-            "columns": None if table is None else list(table.names),
-            "classes": audited.fixed.num_classes,
-            "fixed": len(audited.fixed),
-            "public": len(audited.split.shadow) + len(audited.held_out),
-            "targets": len(targets),
-            "params": checked.params,
-            "arrays": [[name, list(shape)] for name, shape in checked.arrays],
-            "seconds_a_model": checked.seconds_a_model,
-            "shadow_models": 0 if models.shadows is None else len(models.shadows),
-            "accuracy": accuracy,
-        },
-        "preflight": checked.values,
-        "baselines": [judging.summary(b, targets, pool) for b in baselines],
-        "attacks": [timetable.with_advice(row) for row in judged],
-        "membership": membership,
-        "records": ranking.rows,
-        "defences": stops,
-        "bounds": bounds,
-        "configuration": dataclasses.asdict(settings),
-        "again": "",
-        "versions": {**records.versions(), **records.packages()},
-        "seconds": round(time.monotonic() - started, 1),
-    }
-    return Report(values=files.finite(values), pictures={**pictures, "table": table})
-
-
-def _parts(
-    checked: Preflight, settings: AuditConfig, plan: timetable.Budget
-) -> list[str]:
-    """Return the parts of `timetable.shares` that are going to run."""
-    running = {"membership", "defences"}
-    if checked.subject.contract.privacy is not None:
-        running.add("noise")
-    for row in trials.rows():
-        if row.why_not(checked.facts) or (row.asked and not settings.reconn):
-            continue
-        if row.name == "inversion" and not plan.inversion_seconds:
-            continue
-        if row.shadows and not plan.most_shadows:
-            continue
-        running.add(row.title)
-        if row.shadows and row.title not in settings.skip:
-            running.add("shadow models")
-    running -= set(settings.skip)
-    return [part for part in timetable.shares() if part in running]

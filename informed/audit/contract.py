@@ -27,12 +27,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import dp
 from shadow import checks
 from shadow.training import foreign
 
 SEEDS = ("seed", "random_seed", "random_state")
 TAKES = ("key", "seed", "nothing")
 NOISE = "noise_multiplier"
+# What bounds compare training with: a record whose gradient is zero.
+RELATION = "zero_out"
+_FIELDS = (NOISE, "steps", "sampling_probability", "clip_norm")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +75,8 @@ class Contract:
       noisy: whether it takes the keyword `noise_multiplier`.
       default_noise: the default of that keyword, which is what training adds where
         nobody says otherwise; None: it has none, or it is no number.
+      shipped_noise: the noise multiplier of what is released, by `declared`; None: it
+        declares none.
       version: a hash of the source, or the user's own.
     """
 
@@ -81,10 +87,11 @@ class Contract:
     privacy: Mapping[str, Any] | None = None
     noisy: bool = False
     default_noise: float | None = None
+    shipped_noise: float | None = None
     version: str
 
 
-def load(
+def load_training(
     where: str | Callable,
     *,
     version: str | None = None,
@@ -98,7 +105,8 @@ def load(
       version: names this version of it; None: a hash of its source.
       predict, privacy: where they aren't in the file.
     Raises: FieldError: no such function, or one that can't be called as the contract
-      says; FileNotFoundError; ValueError: the file can't be run.
+      says, or noise that it doesn't add; FileNotFoundError; ValueError: the file can't
+      be run.
     """
     if isinstance(where, str):
         path, colon, name = where.rpartition(":")
@@ -134,6 +142,10 @@ def load(
     noise = inspect.signature(function).parameters.get(NOISE)
     default: Any = None if noise is None else noise.default
     number = isinstance(default, int | float) and not isinstance(default, bool)
+    default_noise, shipped = float(default) if number else None, None
+    if privacy is not None:
+        given = noise is not None
+        shipped = declared(privacy, given=given, default=default_noise)
     return Contract(
         train=train,
         name=title,
@@ -141,7 +153,8 @@ def load(
         predict=predict,
         privacy=privacy,
         noisy=noise is not None,
-        default_noise=float(default) if number else None,
+        default_noise=default_noise,
+        shipped_noise=shipped,
         version=version or foreign.source_hash(function),
     )
 
@@ -203,6 +216,58 @@ def takes_of(function: Callable) -> str:
     if third.name != "key" and third.default is not third.empty:
         return "nothing"  # an option of the user's
     return "key"
+
+
+def mechanism(privacy: Mapping[str, Any], sigma: float) -> dp.PoissonGaussian:
+    """Describe DP-SGD as PRIVACY declares it, at a noise multiplier.
+
+    Raises: FieldError: a field is missing, unknown, or has no such value.
+    """
+    for name in privacy:
+        checks.choice("PRIVACY", name, _FIELDS)
+    if "steps" not in privacy:
+        raise checks.FieldError("PRIVACY", "{} lacks steps, the number of noisy steps.")
+    return dp.PoissonGaussian(
+        noise_multiplier=sigma,
+        sampling_probability=float(privacy.get("sampling_probability", 1.0)),
+        steps=privacy["steps"],
+        relation=RELATION,
+    )
+
+
+def declared(
+    privacy: Mapping[str, Any], *, given: bool, default: float | None
+) -> float:
+    """Return the noise multiplier of the targets' training, which the bound is of.
+
+    Args:
+      privacy: what training declares.
+      given: whether training takes the noise multiplier as an argument.
+      default: of that argument; None: it has none, or it is no number.
+    Raises: FieldError: PRIVACY is no mechanism, or names other noise than training adds
+      when nobody says otherwise.
+    """
+    named = privacy.get("noise_multiplier")
+    if named is None and not given:
+        raise checks.FieldError(
+            "PRIVACY",
+            "{} lacks noise_multiplier, and train has no keyword of that name.",
+        )
+    if given and default is None:
+        raise checks.FieldError(
+            "noise_multiplier",
+            "Expected the keyword {} of train to have a number as its default, the"
+            " noise that is added to what you ship.",
+        )
+    if given and named is not None and float(named) != default:
+        raise checks.FieldError(
+            "PRIVACY",
+            f"{{}} declares noise_multiplier {float(named):g}, but train adds"
+            f" {default:g} by default. Make both the noise of what you ship.",
+        )
+    sigma = float(default if named is None else named)  # type: ignore[arg-type]
+    mechanism(privacy, sigma)
+    return sigma
 
 
 _EITHER = inspect.Parameter.POSITIONAL_OR_KEYWORD

@@ -3,10 +3,15 @@
 import dataclasses
 from typing import Any
 
+import numpy as np
+
 from informed.attacks.attack_row import Facts
+from informed.attacks.closed_form import pipelines
+from informed.audit.engine import theta_of
 from informed.audit.instability import Instability
 from informed.audit.subject import Subject
 from shadow import released
+from shadow.data import Examples
 
 LEVELS = ("stops", "weakens", "note")
 
@@ -113,3 +118,70 @@ class Preflight:
             targets=len(about.split.test),
             returned=self.returned,
         )
+
+
+def of_returned(returned: Any) -> list[Finding]:
+    """Return what the arrays say that training returned, and what isn't among them."""
+    theta, findings = theta_of(returned), []
+    if not theta.size:
+        findings.append(
+            Finding(
+                level="stops",
+                what=f"{type(returned).__name__} has no arrays of floats, and no attack"
+                " here looks at anything else; it may store training records",
+                remedy="release coefficients or predictions, not the estimator",
+            )
+        )
+    if bad := int(np.sum(~np.isfinite(theta))):
+        what = f"{bad} weights are NaN or infinite"
+        remedy = "lower the learning rate, or train for fewer steps"
+        findings.append(Finding(level="stops", what=what, remedy=remedy))
+    if dropped := released.left_out(returned):
+        more = f" and {len(dropped) - 4} more" if len(dropped) > 4 else ""
+        what = f"no attack reads {', '.join(dropped[:4])}{more}"
+        remedy = (
+            "look yourself whether they hold anything of a record, such as words or"
+            " rows"
+        )
+        findings.append(Finding(level="weakens", what=what, remedy=remedy))
+    return findings
+
+
+def of_estimator(returned: Any) -> Finding | None:
+    """Return a warning of an estimator that stores what no attack here looks at."""
+    if not released.is_estimator(returned) or pipelines.supported(returned):
+        return None
+    name = type(returned).__name__
+    if name in ("MLPClassifier", "MLPRegressor"):
+        return Finding(
+            level="note",
+            what=f"{name} keeps the state of its optimiser beside coefs_ and"
+            " intercepts_, and no attack here looks at it",
+            remedy="release coefs_ and intercepts_, not the estimator",
+        )
+    return Finding(
+        level="weakens",
+        what=f"{name} may store training records or statistics of them, and no attack"
+        " here looks at more than its arrays of floats",
+        remedy="release coefficients or predictions, not the estimator",
+    )
+
+
+def fault_of(scores: np.ndarray, asked: Examples) -> tuple[str, str]:
+    """Say what is wrong with a model's scores, and what to do; "" where nothing is.
+
+    Args:
+      scores: what predict gave.
+      asked: the records that it was asked about.
+    """
+    count, classes = len(asked), asked.num_classes
+    if scores.ndim != 2 or len(scores) != count:
+        what = f"predict gave an array of shape {scores.shape}"
+        return what, f"expected ({count}, classes)"
+    if scores.dtype.kind not in "fiub" or not np.isfinite(scores).all():
+        remedy = "give scores or probabilities, not the logarithm of zero"
+        return "predict gave scores that aren't finite numbers", remedy
+    if scores.shape[1] < classes:
+        what = f"predict gave {scores.shape[1]} scores for {classes} classes"
+        return what, f"expected a column for every label from 0 to {classes - 1}"
+    return "", ""

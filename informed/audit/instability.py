@@ -57,6 +57,18 @@ class Instability:
         """The exponent, as a sentence says it."""
         return f"{'at least ' if self.saturated else ''}{self.exponent:.1f}"
 
+    @property
+    def finding(self) -> tuple[str, str]:
+        """What a pre-flight says of chaotic training, and what to do."""
+        return (
+            f"chaotic, exponent {self.words} over the training: a record that"
+            " withstands is protected by instability, not by design. A hundredth of the"
+            " way to another record moves the typical weight"
+            f" {self.growth:.0f} times as far as in proportion",
+            "don't rely on it: a longer search or another release may tell; noise in"
+            " training has a bound",
+        )
+
 
 def trainings(public: Examples) -> int:
     """Return how many models `measure` trains."""

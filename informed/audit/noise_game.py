@@ -21,81 +21,27 @@ import numpy as np
 import dp
 from dp import accounting, rates
 from informed import metrics
+from informed.audit.contract import RELATION, mechanism
 from informed.audit.subject import WEIGHTS, Subject
 from informed.play import stopped_with
 from informed.report import words
-from shadow import checks, limits
+from shadow import limits
 from shadow.data import Examples
 
-RELATION = "zero_out"
 DELTA = 1e-5
 CANDIDATES = 4
 # Times the noise that PRIVACY names.
 _FACTORS = (0.1, 0.25, 1.0, 2.5)
 # Models of each candidate that the adversary learns from, and that are then named.
 LEARNT, PLAYED = 24, 20
-_FIELDS = ("noise_multiplier", "steps", "sampling_probability", "clip_norm")
-
-
-def mechanism(privacy: Mapping[str, Any], sigma: float) -> dp.PoissonGaussian:
-    """Describe DP-SGD as PRIVACY declares it, at a noise multiplier.
-
-    Raises: FieldError: a field is missing, unknown, or has no such value.
-    """
-    for name in privacy:
-        checks.choice("PRIVACY", name, _FIELDS)
-    if "steps" not in privacy:
-        raise checks.FieldError("PRIVACY", "{} lacks steps, the number of noisy steps.")
-    return dp.PoissonGaussian(
-        noise_multiplier=sigma,
-        sampling_probability=float(privacy.get("sampling_probability", 1.0)),
-        steps=privacy["steps"],
-        relation=RELATION,
-    )
-
-
-def declared(
-    privacy: Mapping[str, Any], *, given: bool, default: float | None
-) -> float:
-    """Return the noise multiplier of the targets' training, which the bound is of.
-
-    Args:
-      privacy: what training declares.
-      given: whether training takes the noise multiplier as an argument.
-      default: of that argument; None: it has none, or it is no number.
-    Raises: FieldError: PRIVACY is no mechanism, or names other noise than training adds
-      when nobody says otherwise.
-    """
-    named = privacy.get("noise_multiplier")
-    if named is None and not given:
-        raise checks.FieldError(
-            "PRIVACY",
-            "{} lacks noise_multiplier, and train has no keyword of that name.",
-        )
-    if given and default is None:
-        raise checks.FieldError(
-            "noise_multiplier",
-            "Expected the keyword {} of train to have a number as its default, the"
-            " noise that is added to what you ship.",
-        )
-    if given and named is not None and float(named) != default:
-        raise checks.FieldError(
-            "PRIVACY",
-            f"{{}} declares noise_multiplier {float(named):g}, but train adds"
-            f" {default:g} by default. Make both the noise of what you ship.",
-        )
-    sigma = float(default if named is None else named)  # type: ignore[arg-type]
-    mechanism(privacy, sigma)
-    return sigma
 
 
 def measured(
     subject: Subject,
     *,
     threshold: float,
-    limit: float,
+    limit: float | None,
     seconds_a_model: float,
-    skipped: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Measure attack and bound over noise multipliers.
@@ -103,9 +49,9 @@ def measured(
     Args:
       subject: what is audited.
       threshold: how often a reconstruction may succeed, for the least noise.
-      limit: seconds that all noise multipliers may take.
+      limit: seconds that all noise multipliers may take; None: nothing is played, and
+        what training declares is there all the same.
       seconds_a_model: how long a model takes.
-      skipped: whether nothing is played; what training declares is there all the same.
       progress: called with what is done next.
     Returns: rows of noise_multiplier, epsilon, success (a share with its interval),
       bound, violation, accuracy; kappa; calibrated, the least noise at which the bound
@@ -116,7 +62,8 @@ def measured(
     if privacy is None:
         why = "the training function declares no PRIVACY, so nothing bounds any attack"
         return {"rows": [], "why_not": why}
-    shipped = declared(privacy, given=contract.noisy, default=contract.default_noise)
+    shipped = contract.shipped_noise
+    assert shipped is not None
     rows: list[dict[str, Any]] = []
     bounds: dict[str, Any] = {
         "relation": RELATION,
@@ -130,7 +77,7 @@ def measured(
         "calibrated": calibrated(privacy, threshold, 1 / CANDIDATES),
         "why_not": words.LEFT_OUT,
     }
-    if skipped:
+    if limit is None:
         return bounds
     seconds = seconds_a_model * CANDIDATES * (LEARNT + PLAYED)
     affordable = int(limit / max(seconds, 1e-9))
@@ -193,11 +140,24 @@ def _played(
     candidates: Examples,
     quiet: np.ndarray | None,
 ) -> dict[str, Any]:
-    """Play the game at one noise multiplier, and hold it against the bound."""
+    """Play which candidate was trained on, and hold it against the bound.
+
+    Args:
+      quiet: (candidates, params), weights without noise; None: not to be had.
+    """
     noise = sigma if subject.contract.noisy else None
     factory = subject.factory("released", answers=True, secret=True, noise=noise)
-    view = subject.only(WEIGHTS)
-    right, named = game(factory.train, candidates, quiet, view)
+    labels = np.repeat(np.arange(len(candidates)), LEARNT)
+    truth = np.repeat(np.arange(len(candidates)), PLAYED)
+    # The numbers of the models decide their noise, which is fresh for all of them.
+    learnt = factory.train(candidates.take(labels), ids=np.arange(len(labels)))
+    ids = len(labels) + np.arange(len(truth))
+    played = np.asarray(factory.train(candidates.take(truth), ids=ids))
+    view, accuracy = subject.only(WEIGHTS), subject.accuracy(played)
+    theta, asked = (
+        np.asarray(view(np.asarray(models)), np.float64) for models in (learnt, played)
+    )
+    right = likeliest(theta, labels, asked, quiet) == truth
     run = mechanism(privacy, sigma)
     gamma = float(dp.rero_bound(run, kappa=1 / CANDIDATES).gamma)
     rate = metrics.success_rate(right)
@@ -207,36 +167,8 @@ def _played(
         "success": dataclasses.asdict(rate),
         "bound": gamma,
         "violation": rates.violation(rate.successes, rate.trials, gamma),
-        "accuracy": subject.accuracy(named),
+        "accuracy": accuracy,
     }
-
-
-def game(
-    train: Callable[..., np.ndarray],
-    candidates: Examples,
-    quiet: np.ndarray | None,
-    view: Callable[[np.ndarray], np.ndarray] = np.asarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Play which candidate was trained on, by the likeliest of Gaussian laws.
-
-    Args:
-      train: (targets, ids=numbers of the models) -> models; the numbers decide the
-        noise, which is fresh for every one of them.
-      candidates: as many as `CANDIDATES`.
-      quiet: (candidates, params), weights without noise; None: not to be had.
-      view: models -> their weights.
-    Returns: (trials,) bool, whether the candidate was named; these models.
-    """
-    labels = np.repeat(np.arange(len(candidates)), LEARNT)
-    truth = np.repeat(np.arange(len(candidates)), PLAYED)
-    learnt = train(candidates.take(labels), ids=np.arange(len(labels)))
-    played = np.asarray(
-        train(candidates.take(truth), ids=len(labels) + np.arange(len(truth)))
-    )
-    theta, asked = (
-        np.asarray(view(np.asarray(models)), np.float64) for models in (learnt, played)
-    )
-    return likeliest(theta, labels, asked, quiet) == truth, played
 
 
 def likeliest(

@@ -8,18 +8,18 @@ voids an audit, or weakens it, becomes a finding with its remedy.
 import dataclasses
 import time
 from collections.abc import Callable
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from informed.attacks.closed_form import pipelines
-from informed.audit import instability, training_probe
+from informed.audit import engine, findings, instability, timetable
 from informed.audit.contract import NOISE
 from informed.audit.findings import LEVELS, Finding, Preflight
 from informed.audit.instability import Instability
 from informed.audit.subject import Subject
-from informed.audit.training_probe import BUSY, Probe
-from shadow import checks, limits, parallel, released
-from shadow.width import models_per_batch
+from shadow import checks, limits, released
 
 # Share of an audit's time for questions that it can do without.
 SHARE = 0.2
@@ -60,7 +60,7 @@ def check(
     Raises: RuntimeError: the function raises; FieldError: it returns no arrays.
     """
     started = time.monotonic()
-    busy = training_probe.others_at_work()
+    busy = timetable.others_at_work()
     state = _Questions(subject, progress, limits.Clock(SHARE * limit, started))
     state.train_once()
     if not state.stopped:
@@ -91,6 +91,62 @@ def check(
         instability=state.instability,
         accuracy=state.accuracy,
     )
+
+
+class Probe:
+    """A training function run by hand, in this process, with one thread.
+
+    As it is, until `compile`: an impure function would draw once and for all. Its key
+    is that of the released models: by another one it may leave out other records, and
+    the pre-flight is about the models that are attacked.
+    """
+
+    def __init__(self, subject: Subject, noise: float | None = None) -> None:
+        self.subject, self.seconds = subject, 0.0
+        self.key = subject.factory("released").public_key
+        self.call = subject.call(noise=noise)
+        self._train = self.call.train
+
+    def compile(self) -> None:
+        """Train by way of `jax.jit` from now on, as models are trained together."""
+        call = self.subject.call()
+        together = dataclasses.replace(self.subject, engine="jax")
+        self.key = together.factory("released").public_key
+
+        def arrays(*arguments: Any) -> list[Any]:
+            # Strings among what is returned can't leave a compiled function.
+            return [part.array for part in released.parts(call.train(*arguments))]
+
+        train = jax.jit(arrays)
+        self._train = lambda images, labels, key: train(
+            jnp.asarray(images),
+            jnp.asarray(labels),
+            jax.random.key(key) if isinstance(key, int) else key,
+        )
+
+    def at(self, position: int | None, noise: float | None = None) -> "Probe":
+        """Return an uncompiled probe with the target elsewhere, or other noise."""
+        other = Probe(dataclasses.replace(self.subject, position=position), noise)
+        other.key = self.key
+        return other
+
+    def __call__(
+        self, data: tuple[np.ndarray, np.ndarray], key: Any = None
+    ) -> tuple[Any, np.ndarray]:
+        """Return what the function returns, and theta in float64.
+
+        Args:
+          data: images and labels; each run gets copies, as it may shuffle in place.
+          key: a key of JAX's, or an int; None: that of the released models.
+        """
+        key = self.key if key is None else key
+        started = time.monotonic()
+        images, labels = (array.copy() for array in data)
+        with engine.one_thread():
+            result = self._train(images, labels, key)
+            jax.block_until_ready(jax.tree.leaves(result))
+        self.seconds = time.monotonic() - started
+        return result, engine.theta_of(result)
 
 
 class _Questions:
@@ -139,10 +195,8 @@ class _Questions:
             raise
         except Exception as error:
             table, missing = self.subject.table, ""
-            names = (
-                [] if table is None else [c.name for c in table.columns if c.missing]
-            )
-            if names:
+            columns = () if table is None else table.columns
+            if names := [column.name for column in columns if column.missing]:
                 missing = (
                     f". Values are missing in {', '.join(names[:4])}: fill them in in"
                     " train, or drop these rows"
@@ -155,27 +209,7 @@ class _Questions:
             (part.name, tuple(np.shape(part.array)))
             for part in released.parts(self.returned)
         ]
-        if not self.theta.size:
-            self.say(
-                "stops",
-                f"{type(self.returned).__name__} has no arrays of floats, and no attack"
-                " here looks at anything else; it may store training records",
-                "release coefficients or predictions, not the estimator",
-            )
-        if bad := int(np.sum(~np.isfinite(self.theta))):
-            self.say(
-                "stops",
-                f"{bad} weights are NaN or infinite",
-                "lower the learning rate, or train for fewer steps",
-            )
-        if dropped := released.left_out(self.returned):
-            more = f" and {len(dropped) - 4} more" if len(dropped) > 4 else ""
-            self.say(
-                "weakens",
-                f"no attack reads {', '.join(dropped[:4])}{more}",
-                "look yourself whether they hold anything of a record, such as words or"
-                " rows",
-            )
+        self.findings += findings.of_returned(self.returned)
 
     def train_again(self) -> None:
         """Find whether the same arguments give the same weights."""
@@ -201,17 +235,17 @@ class _Questions:
     def choose_engine(self) -> None:
         """Find what JAX can do with the function."""
         self.progress("trying what JAX can do with it")
-        engine, reason = "processes", ""
+        fastest, reason = "processes", ""
         if self.deterministic:
-            engine, reason = training_probe.engine_of(self.subject)
+            fastest, reason = engine.engine_of(self.subject)
         if reason:
             self.say("note", reason)
-        if engine != "processes":
+        if fastest != "processes":
             self.probe.compile()
             # Compiled sums round otherwise: later runs are held against this one.
             _, self.theta = self.probe(self.data)
         self.subject = dataclasses.replace(
-            self.subject, engine=engine, deterministic=bool(self.deterministic)
+            self.subject, engine=fastest, deterministic=bool(self.deterministic)
         )
 
     def change_the_target(self) -> None:
@@ -250,10 +284,8 @@ class _Questions:
         self.order_matters = differ[0]
         if takes_key:
             self.key_matters = differ[1]
-            if not self.key_matters:
-                self.say(
-                    "note", "the key changes nothing: training draws nothing from it"
-                )
+        if self.key_matters is False:
+            self.say("note", "the key changes nothing: training draws nothing from it")
 
     def place_the_target(self) -> None:
         """Put targets where in the training set they move the weights furthest.
@@ -264,8 +296,8 @@ class _Questions:
         # Where there was no time to ask whether the key matters, it may.
         if self.deterministic and (self.key_matters is not False or not self.apart):
             last = len(self.subject.fixed)
-            count = min(_PLACES, last + 1)
-            places = np.unique(np.linspace(0, last, count).round().astype(int))[:-1]
+            places = np.linspace(0, last, min(_PLACES, last + 1)).round().astype(int)
+            places = np.unique(places)[:-1]
             while len(places) > 1 and not self.affords(2 * len(places)):
                 places = places[::2]
             if self.affords(2 * len(places)):
@@ -278,22 +310,22 @@ class _Questions:
                     "more --minutes",
                 )
         if self.apart == 0:
-            self.say(
-                "weakens",
-                "the weights don't change when the target does",
+            what = "the weights don't change when the target does"
+            remedy = (
                 "does train use all its arguments? Early stopping or a support that"
-                " leaves it out would also do this",
+                " leaves it out would also do this"
             )
+            self.say("weakens", what, remedy)
 
     def _move_the_target(self, last: int, places: np.ndarray) -> None:
         """Try the target at other places than the last, and keep the best."""
         self.progress("moving the target to other places")
-        moved = {last: self.apart}
+        moved = dict.fromkeys(places.tolist(), 0.0) | {last: self.apart}
         for place in places:
             probe = self.probe.at(int(place))
             theta, other = probe(self.data)[1], probe(self.other_data)[1]
-            same = theta.shape == other.shape
-            moved[int(place)] = float(np.linalg.norm(other - theta)) if same else 0.0
+            if theta.shape == other.shape:
+                moved[int(place)] = float(np.linalg.norm(other - theta))
         unused = sum(distance == 0 for distance in moved.values())
         best = max(moved, key=lambda place: moved[place])
         if unused and moved[best]:
@@ -367,28 +399,13 @@ class _Questions:
     def ask_the_model(self) -> None:
         """Ask the model for scores of public records: its accuracy, its black box.
 
-        Estimators that store what no attack here looks at are warned of.
+        Whoever releases what no attack here looks at is warned.
         """
         subject, public = self.subject, self.subject.held_out
-        name = type(self.returned).__name__
-        unread = released.is_estimator(self.returned)
-        unread = unread and not pipelines.supported(self.returned)
-        if unread and name in ("MLPClassifier", "MLPRegressor"):
-            self.say(
-                "note",
-                f"{name} keeps the state of its optimiser beside coefs_ and"
-                " intercepts_, and no attack here looks at it",
-                "release coefs_ and intercepts_, not the estimator",
-            )
-        elif unread:
-            self.say(
-                "weakens",
-                f"{name} may store training records or statistics"
-                " of them, and no attack here looks at more than its arrays of floats",
-                "release coefficients or predictions, not the estimator",
-            )
+        if finding := findings.of_estimator(self.returned):
+            self.findings.append(finding)
         try:
-            scores = np.asarray(subject.call().answers(self.returned, public.images))
+            scores = np.asarray(self.probe.call.answers(self.returned, public.images))
             if scores.dtype.name == "bfloat16":  # no number to NumPy
                 scores = scores.astype(np.float32)
         except checks.FieldError as error:  # there is no way to ask it
@@ -401,16 +418,7 @@ class _Questions:
             unasked = f"predict raised {type(error).__name__}"  # quotes no message
             self.subject = dataclasses.replace(subject, unasked=unasked)
             return
-        classes, what, remedy = subject.fixed.num_classes, "", ""
-        if scores.ndim != 2 or len(scores) != len(public):
-            what = f"predict gave an array of shape {scores.shape}"
-            remedy = f"expected ({len(public)}, classes)"
-        elif scores.dtype.kind not in "fiub" or not np.isfinite(scores).all():
-            what = "predict gave scores that aren't finite numbers"
-            remedy = "give scores or probabilities, not the logarithm of zero"
-        elif scores.shape[1] < classes:
-            what = f"predict gave {scores.shape[1]} scores for {classes} classes"
-            remedy = f"expected a column for every label from 0 to {classes - 1}"
+        what, remedy = findings.fault_of(scores, public)
         if what:
             self.say("weakens", what, remedy)
             self.subject = dataclasses.replace(subject, unasked=what)
@@ -428,47 +436,46 @@ class _Questions:
     def measure_time(self, busy: float | None) -> None:
         """Time a model as it will be trained, and find whether training is chaotic."""
         self.progress("measuring the time of a model")
-        subject = self.subject
-        width = models_per_batch(subject.algorithm(), subject.fixed)
-        runs = subject.runs(subject.factory("released").public_key, width)
-        self.at_once = runs.together
-        if runs.batched:
-            self.seconds_a_model, same = training_probe.time_batches(subject, runs)
-            self.seconds_each = self.seconds_a_model * runs.together
-        else:
-            # No more at once than there are processes, or the time would be a sum.
-            self.at_once = parallel.processes(subject.algorithm())
-            self.seconds_each, same, theta = training_probe.time_processes(
-                subject, self.at_once, self.seconds_each
-            )
-            self.seconds_a_model = self.seconds_each / self.at_once
+        public = self.subject.split.shadow
+        factory = self.subject.factory("released")
+        image, label = (values[-1] for values in self.data)
+        timing = engine.timed(factory, image, int(label), self.seconds_each)
+        self.at_once, self.seconds_each = timing.at_once, timing.seconds_each
+        self.seconds_a_model = self.seconds_each / self.at_once
+        theta = timing.theta
+        if theta is not None and self.deterministic and timing.same:
             # By more than a device's rounding.
             rounding = max(_OTHER * self.apart, _SAME * float(np.linalg.norm(theta)))
-            another = theta.shape != self.theta.shape or (
-                float(np.linalg.norm(theta - self.theta)) > rounding
-            )
-            if self.deterministic and same and another:
+            same = theta.shape == self.theta.shape
+            if not same or float(np.linalg.norm(theta - self.theta)) > rounding:
                 self.say(
                     "stops",
                     "other processes give other weights than this one: a module was"
                     " changed after it was imported, or a setting in it",
                     "start a new session, or name the training as FILE.py:NAME",
                 )
-        if self.deterministic and not same:
+        if self.deterministic and not timing.same:
             self.say(
                 "weakens",
                 "the same arguments give other weights in other processes",
                 "look for hash(), and for sums that depend on threads",
             )
             # Models are trained in processes, so nothing can be trained again exactly.
-            self.subject = dataclasses.replace(subject, deterministic=False)
-        public = subject.split.shadow
+            self.subject = dataclasses.replace(self.subject, deterministic=False)
         seconds = self.seconds_a_model * instability.trainings(public)
         fits = seconds < min(_PATIENCE_S, self.clock.left)
-        if self.deterministic and same and fits:
+        if self.deterministic and timing.same and fits:
             self.progress("changing a record a little")
+
+            def train(images: np.ndarray, labels: np.ndarray, _: Any) -> np.ndarray:
+                images, labels = images[:, 0], labels[:, 0]
+                moved = dataclasses.replace(public, images=images, labels=labels)
+                return factory.train(moved)
+
             try:
-                self.instability = instability.measure(runs, public)
+                self.instability = instability.measure(train, public)
+            except FloatingPointError:  # weights that aren't finite tell nothing
+                self.instability = None
             except Exception as error:  # the user's own function, or a model's size
                 self.say(
                     "note",
@@ -476,15 +483,8 @@ class _Questions:
                     f" and these moved a little, it stopped with {checks.named(error)}",
                 )
         if self.instability is not None and self.instability.chaotic:
-            self.say(
-                "weakens",
-                f"chaotic, exponent {self.instability.words} over the training: a"
-                " record that withstands is protected by instability, not by design. A"
-                " hundredth of the way to another record moves the typical weight"
-                f" {self.instability.growth:.0f} times as far as in proportion",
-                "don't rely on it: a longer search or another release may tell; noise"
-                " in training has a bound",
-            )
+            what, remedy = self.instability.finding
+            self.findings.append(Finding(level="weakens", what=what, remedy=remedy))
         if not self.deterministic and self.rounding > 0:
             times = self.rounding / max(self.apart, 1e-300)
             self.say(
@@ -492,7 +492,7 @@ class _Questions:
                 f"runs with equal arguments are {times:.3g} times as far apart as"
                 " models of two targets",
             )
-        if busy is not None and busy >= BUSY:
+        if busy is not None and busy >= timetable.BUSY:
             self.say(
                 "note",
                 f"other jobs used {100 * busy:.0f} % of the cores while times were"

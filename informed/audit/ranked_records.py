@@ -37,7 +37,8 @@ def pictures(
     Args:
       order: positions of the targets of which `SHOWN` are shown, evenly from worst to
         best.
-      Others: as for `rank`.
+      targets, trials: as for `rank`.
+      baselines: guesses without a release.
     """
     places = np.linspace(0, len(order) - 1, min(SHOWN, len(order)))
     guesses = {t.name: t.images for t in trials if t.images is not None}
@@ -52,27 +53,29 @@ def pictures(
 
 def rank(
     truth: Examples,
-    pool: Examples,
     ids: np.ndarray,
     trials: list[Trial],
-    baselines: list[judging.Baseline],
+    verdicts: list[judging.Verdict | None],
+    least: np.ndarray,
 ) -> Ranking:
     """Rank the targets by the least error of any attack on one unknown record.
 
     Args:
       truth: the targets, in the order in which they were attacked.
-      pool: all that is known to everyone.
       ids: their places in the data.
-      trials, baselines: what attacks, and guesses without a release, made of them.
+      trials: what attacks made of them.
+      verdicts: on each trial; None: it wasn't played.
+      least: (targets,), errors of the best guesses without a release.
     """
-    trials = [t for t in trials if t.images is not None]
-    by_attack = {t.name: np.full(len(truth), np.inf) for t in trials}
+    by_attack: dict[str, np.ndarray] = {}
     best, read = np.full(len(truth), np.inf), np.zeros(len(truth), bool)
     certain: list[list[str]] = [[] for _ in range(len(truth))]
     judged = np.zeros(len(truth), bool)  # by an attack that certifies, and finished it
-    for trial in trials:
-        verdict = judging.verdict(trial, truth, pool, baselines)
+    for trial, verdict in zip(trials, verdicts, strict=True):
+        if verdict is None:
+            continue
         errors = verdict.mse
+        by_attack[trial.name] = np.full(len(truth), np.inf)
         by_attack[trial.name][: len(errors)] = errors
         if not trial.reads_one:
             continue
@@ -82,7 +85,6 @@ def rank(
             judged[: len(errors)] |= trial.finished
             for i in np.flatnonzero(trial.finished & trial.certified):
                 certain[i].append(trial.name)
-    least = judging.thresholds(baselines)
     order = [int(i) for i in np.argsort(best, kind="stable")]
     rows = [
         {

@@ -19,9 +19,9 @@ from informed import metrics
 from informed.attacks.inversion import Inversion
 from informed.attacks.quantisation import deviations
 from informed.audit.auditing import load
-from informed.audit.contract import load as load_contract
+from informed.audit.contract import load_training
+from informed.audit.engine import engine_of, theta_of
 from informed.audit.subject import Subject
-from informed.audit.training_probe import engine_of, theta_of
 from shadow import checks, data, released, weights
 from shadow.threat import Knowledge, Reconstruction, publish
 from shadow.training.foreign import precision_in_force
@@ -83,7 +83,7 @@ def invert(
     products = default_products() if products is None else products
     checks.choice("products", products, TOLERANCES)
     tolerance = TOLERANCES[products]
-    contract = load_contract(train, version=version)
+    contract = load_training(train, version=version)
     examples, table = load(source, label=label, data_dir=data_dir)
     checks.within("record", record, 0, len(examples))
     others = np.delete(np.arange(len(examples)), record)

@@ -17,10 +17,9 @@ from informed.audit.contract import NOISE, Contract
 from shadow import checks, data, released
 from shadow.data import Examples
 from shadow.factory import Factory
-from shadow.parallel import Runs
 from shadow.tables import Table
 from shadow.training import Algorithm, JaxFunction, PythonFunction
-from shadow.training.algorithm import Capabilities, Draw
+from shadow.training.algorithm import Capabilities
 from shadow.victims import Slice
 from shadow.views import Layers
 
@@ -187,8 +186,9 @@ class Subject:
         """The key that all randomness is drawn from."""
         return jax.random.key(self.seed)
 
+    @property
     def known_to_all(self) -> Examples:
-        """Return D_- and all public records."""
+        """D_- and all public records."""
         return self.fixed.joined(self.split.shadow, self.held_out)
 
     def call(self, *, answers: bool = False, noise: float | None = None) -> Call:
@@ -234,20 +234,6 @@ class Subject:
             algorithm = PythonFunction(deterministic=self.deterministic, **settings)
         return algorithm
 
-    def runs(self, key: Any, width: int, algorithm: Algorithm | None = None) -> Runs:
-        """Return runs of A on D_- and targets, by one key for all models.
-
-        Args:
-          width: models at once on one device, or processes.
-          algorithm: another one in the place of the function.
-        """
-        return Runs(
-            algorithm or self.algorithm(),
-            (self.fixed.images, self.fixed.labels),
-            lambda _: Draw(key=key),
-            width=width,
-        )
-
     def factory(self, role: str, **settings: Any) -> Factory:
         """Return what trains models of a role; settings as for `algorithm`."""
         return Factory(
@@ -267,7 +253,7 @@ class Subject:
         columns = [
             np.arange(part.start, part.stop)
             for part in layout
-            if part.name.split("/", 2)[1] == what
+            if f"{part.name.partition('/')[2]}/".startswith(f"{what}/")
         ]
         if len(columns) == len(layout):
             return Layers()
@@ -282,12 +268,32 @@ class Subject:
         named = answers.reshape(shape).argmax(axis=-1)
         return float(np.mean(named == self.held_out.labels))
 
+    def accuracy_of(self, template: Any, thetas: np.ndarray) -> float | None:
+        """Return the accuracy of models with these weights, put where train had them.
+
+        Args:
+          template: what training returned; None: nobody has it.
+        """
+        if not self.answering or template is None:
+            return None
+        call, right = self.call(), []
+        for theta in thetas:
+            model = released.with_theta(template, theta)
+            try:
+                with np.errstate(all="ignore"):
+                    scores = np.asarray(call.answers(model, self.held_out.images))
+            except (ValueError, ArithmeticError):
+                right.append(0.0)  # so changed that it answers no more
+                continue
+            right.append(np.mean(scores.argmax(axis=1) == self.held_out.labels))
+        return float(np.mean(right))
+
     @property
     def weights_layout(self) -> tuple[Slice, ...]:
         """The layout of the weights alone, by the names of the arrays."""
         prefix = f"{WEIGHTS}/"
         return tuple(
-            dataclasses.replace(part, name=part.name.split(prefix, 1)[1])
+            dataclasses.replace(part, name=part.name.partition(prefix)[2])
             for part in self.layout()
             if f"/{prefix}" in part.name
         )

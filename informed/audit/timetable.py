@@ -1,11 +1,19 @@
-"""Divide the time of an audit: shares, passed on where they aren't used."""
+"""Divide the time of an audit, and its cores, beside whatever else runs there.
 
+Time is divided by shares, which are passed on where they aren't used.
+"""
+
+import contextlib
 import dataclasses
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
+import threadpoolctl
+
 from informed.attacks import registry
+from informed.attacks.attack_row import Facts, Row
 from shadow import checks, devices, limits
 
 # Shares of the time after the pre-flight for what isn't an attack, beside those of
@@ -15,14 +23,18 @@ _SHADOWS = 0.2
 _AFTER = {"membership": 0.05, "noise": 0.3, "defences": 0.12}
 
 
+def rows() -> list[Row]:
+    """Return the attacks that audits play, in the order in which they are played."""
+    return [row for row in registry.rows().values() if row.audited]
+
+
 def shares() -> dict[str, float]:
     """Return each part of an audit, in order, and its share of the time."""
     parts: dict[str, float] = {}
-    for row in registry.rows().values():
-        if row.audited:
-            if row.shadows:
-                parts.setdefault("shadow models", _SHADOWS)
-            parts[row.title] = row.share
+    for row in rows():
+        if row.shadows:
+            parts.setdefault("shadow models", _SHADOWS)
+        parts[row.title] = row.share
     return parts | _AFTER
 
 
@@ -37,6 +49,8 @@ _MARGIN = 1.25
 _ROUND = (1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, 1440)
 _INVERSION = registry.find("inversion").share
 _MOST_SHADOWS, FEWEST_SHADOWS = 5000, 30
+# Share of the cores at work for other jobs from which on the pre-flight says so.
+BUSY = 0.5
 # Share of the machine's memory for the weights of shadow models.
 _MEMORY = 1 / 8
 # Jacobians of all columns that an inversion by runs takes, about.
@@ -54,13 +68,14 @@ class Budget:
       most_shadows: models on public records, of which the time may allow fewer.
       inversion_seconds: time after which the inversion stops; 0: it would finish no
         record.
-      trainings_an_inversion: about; what all targets share is in the first.
+      inversion_of_one: seconds that a record needs, about; what all share is in the
+        first.
     """
 
     targets: int
     most_shadows: int
     inversion_seconds: float
-    trainings_an_inversion: int
+    inversion_of_one: float
 
 
 def plan(
@@ -99,14 +114,17 @@ def plan(
         )
     columns = 0 if differentiable else _COLUMNS * features + 76
     labels = 0 if differentiable else _LABEL_COLUMNS * num_classes
-    trainings, count = 200 + columns + labels, min(targets, affordable)
+    count, a_record = (
+        min(targets, affordable),
+        (200 + columns + labels) * seconds_a_model,
+    )
     memory = int(_MEMORY * devices.memory_bytes() / (4 * max(params, 1)))
     most = min(public, memory, _MOST_SHADOWS)
     return Budget(
         targets=count,
         most_shadows=most if most >= FEWEST_SHADOWS else 0,
-        inversion_seconds=of_inversion(seconds, trainings * seconds_a_model, count),
-        trainings_an_inversion=trainings,
+        inversion_seconds=of_inversion(seconds, a_record, count),
+        inversion_of_one=a_record,
     )
 
 
@@ -141,15 +159,27 @@ class Schedule:
     Args:
       clock: what is left of the whole audit's time.
       parts: names of the parts that are going to run, in the order of `shares`.
+      inverted: (seconds a record, records) of an inversion, which may take more than
+        its share if that finishes records; None: it takes its share.
     """
 
-    def __init__(self, clock: limits.Clock, parts: Sequence[str]) -> None:
-        self.clock, self.parts = clock, tuple(parts)
+    def __init__(
+        self,
+        clock: limits.Clock,
+        parts: Sequence[str],
+        inverted: tuple[float, int] | None = None,
+    ) -> None:
+        self.clock, self.parts, self.inverted = clock, tuple(parts), inverted
 
     def limit(self, part: str) -> float:
         """Return the seconds of a part, whose turn it is; those before it are over."""
+        seconds = self.clock.left
+        if part == "inversion" and self.inverted is not None:
+            most = of_inversion(seconds, *self.inverted)
+            if most:
+                return most
         share, to_come = shares(), self.parts[self.parts.index(part) :]
-        return self.clock.left * share[part] / sum(share[name] for name in to_come)
+        return seconds * share[part] / sum(share[name] for name in to_come)
 
     def again(self, part: str) -> float:
         """Return the seconds of a part that goes on, before the defences."""
@@ -158,8 +188,65 @@ class Schedule:
         return self.clock.left * share[part] / (share[part] + after)
 
 
+def schedule(
+    clock: limits.Clock,
+    budget: Budget,
+    facts: Facts,
+    *,
+    skip: Collection[str],
+    reconn: bool,
+) -> Schedule:
+    """Schedule the parts of `shares` that are going to run.
+
+    Args:
+      clock: what is left of the whole audit's time.
+      budget: what it affords.
+      facts: of the training, which decide what attacks apply.
+      skip: parts that are left out.
+      reconn: whether the RecoNN is asked for.
+    """
+    running = {"membership", "defences"}
+    if facts.secret:
+        running.add("noise")
+    for row in rows():
+        if row.why_not(facts) or (row.asked and not reconn):
+            continue
+        if row.name == "inversion" and not budget.inversion_seconds:
+            continue
+        if row.shadows and not budget.most_shadows:
+            continue
+        running.add(row.title)
+        if row.shadows and row.title not in skip:
+            running.add("shadow models")
+    parts = [part for part in shares() if part in running - set(skip)]
+    inverted = budget.inversion_of_one, budget.targets
+    return Schedule(clock, parts, None if facts.secret else inverted)
+
+
 def with_advice(row: dict[str, Any]) -> dict[str, Any]:
     """Add the minutes in which a judged attack would have finished its records."""
     needs = row["needs_seconds"]
     minutes = None if needs is None else advised(needs, row["planned"])
     return row | {"needs_minutes": minutes}
+
+
+@contextlib.contextmanager
+def threads_beside(busy: float | None) -> Iterator[None]:
+    """Give NumPy's products one thread where other jobs run, else as many as usual.
+
+    Products of two threads wait for each other: a kernel regression on 900 models took
+    115 s with two and 28 s with one while other jobs ran (two cores, load 9).
+    """
+    one = busy is not None and busy >= BUSY / 2
+    with threadpoolctl.threadpool_limits(1 if one else None):
+        yield
+
+
+def others_at_work() -> float | None:
+    """Return the share of the cores that worked in the last minute, if it is known.
+
+    Ask before anything is trained, so that it is the work of others.
+    """
+    if not hasattr(os, "getloadavg"):
+        return None
+    return min(1.0, os.getloadavg()[0] / devices.num_cores())

@@ -1,4 +1,4 @@
-"""The attacks of an audit: which are played, on what, and what comes of each.
+"""The attacks of an audit: on which models they are played, and what comes of each.
 
 The attacks are rows of `informed.attacks.registry`; nothing else decides which of them
 applies. Each is played by `informed.play` on the same released models. What an attack
@@ -7,37 +7,183 @@ can't do on a training function of the user's is said in its trial, never raised
 
 import dataclasses
 import tempfile
-from collections.abc import Callable, Collection, Sequence
+import types
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from informed import metrics
 from informed.attacks import registry
 from informed.attacks.attack_row import Material, Row
-from informed.audit import timetable, trained
-from informed.audit.findings import Preflight
-from informed.audit.subject import ANSWERS, WEIGHTS
-from informed.audit.trained import Models
-from informed.play import Trial, blank, play, stopped_with
+from informed.audit import timetable
+from informed.audit.findings import AuditStoppedError, Preflight
+from informed.audit.subject import ANSWERS, WEIGHTS, Subject
+from informed.play import ALL_BUT_ONE, SEED, Trial, blank, play, stopped_with
 from informed.report import words
-from shadow import limits
-from shadow.threat import publish
+from shadow import limits, released, rounding
+from shadow.data import Examples
+from shadow.models import ShadowModels
+from shadow.threat import Knowledge, Release, publish
 from shadow.views import EVERYTHING, Layers
 
+Progress = Callable[[str], None]
+# Targets whose inversion is tried again under each precision: it takes longest.
+_INVERTED = 3
 # Attacks on the page: the one that is exact for any training comes first.
 _FIRST = ("inversion", "kernel", "black box", "reconn")
 
 
-def rows() -> list[Row]:
-    """Return the attacks that audits play, in the order in which they are played."""
-    return [row for row in registry.rows().values() if row.audited]
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Models:
+    """Trained models that attacks share.
+
+    Attributes:
+      subject: who trained them.
+      released: (targets, values), weights, and answers after them.
+      shadows: models of public records, weights and answers likewise; None: there are
+        none.
+      secret: the key was told to nobody.
+      seconds: that the shadow models took.
+      why_no_shadows: why there are none.
+    """
+
+    subject: Subject
+    released: np.ndarray
+    secret: bool
+    shadows: ShadowModels | None = None
+    seconds: float = 0.0
+    why_no_shadows: str = "no shadow models in this time"
+
+    @property
+    def targets(self) -> Examples:
+        """The records of the released models."""
+        return self.subject.split.test.take(np.arange(len(self.released)))
+
+    @property
+    def weights(self) -> Release:
+        """The weights alone, as a release of all of theta."""
+        return publish(self.subject.only(WEIGHTS)(self.released))
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """What the adversary of Definition 1 is told."""
+        factory = self.subject.factory("released", secret=self.secret)
+        return factory.knowledge(public=self.subject.split.shadow)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Estimators(Sequence):
+    """Fitted estimators, one a target, with the released weights in their arrays.
+
+    Each is fitted when it is asked for. What an estimator stores beside weights, such
+    as the steps that its solver took, is its own.
+
+    Attributes:
+      models: whose targets they are of.
+    """
+
+    models: Models
+
+    def __len__(self) -> int:
+        return len(self.models.released)
+
+    def __getitem__(self, i: Any) -> Any:
+        if not 0 <= i < len(self):
+            raise IndexError(i)
+        subject = self.models.subject
+        fitted = subject.call().train(*subject.training_set(i), subject.seed + i)
+        return released.with_theta(fitted, self.models.weights.weights[i])
+
+
+def train(
+    subject: Subject,
+    *,
+    targets: int,
+    secret: bool = False,
+    progress: Progress = lambda _: None,
+) -> Models:
+    """Train one released model for each of the first targets."""
+    progress(f"training {targets} released models")
+    factory = subject.factory("released", answers=True, secret=secret)
+    weights = factory.train(subject.split.test.take(np.arange(targets)))
+    return Models(subject=subject, released=weights, secret=secret)
+
+
+def require_trace(models: Models) -> None:
+    """Refuse released models of which none holds a trace of its target.
+
+    Attacks on such models fail, which says nothing of a record that training takes.
+
+    Raises: AuditStoppedError: all of them are the same, though the key is known.
+    """
+    weights = models.released
+    if models.secret or len(weights) < 2 or not weights.size:
+        return
+    if not np.ptp(weights, axis=0).any():
+        raise AuditStoppedError(
+            f"There is nothing to audit: {len(weights)} released models, each with"
+            " another record, are the same number by number. Training leaves these"
+            " records out, by its seed or a validation split, or doesn't use its"
+            " arguments: let it use them, or take another --seed. Records that are left"
+            " out aren't protected: another seed takes them."
+        )
+
+
+def with_shadows(
+    models: Models,
+    count: int,
+    *,
+    limit: float = float("inf"),
+    fewest: int = 1,
+    progress: Progress = lambda _: None,
+) -> Models:
+    """Add shadow models, as many as can be trained in a time.
+
+    Args:
+      models: the released models.
+      count: of shadow models, at most.
+      limit: seconds; what would end after them isn't begun.
+      fewest: with fewer there are none.
+      progress: called with what is done next.
+    """
+    if not count or not models.released.shape[1]:
+        return models
+    public = models.subject.split.shadow
+    factory = models.subject.factory("shadow", answers=True, secret=models.secret)
+    progress(f"training up to {count} shadow models")
+    batches: list[np.ndarray] = []
+    clock, last, stopped = limits.Clock(limit), 0.0, ""
+    together = factory.models_at_once
+    for start in range(0, count, together):
+        if batches and last >= clock.left:
+            break
+        began = clock.passed
+        ids = np.arange(start, min(start + together, count))
+        try:
+            weights = factory.train(public.take(ids), ids=ids)
+        except Exception as error:  # the user's own function
+            stopped = f"no shadow models: {stopped_with(error)}"
+            break
+        batches.append(np.asarray(weights, np.float32))
+        # The first batch compiles; those after it tell how long a batch takes.
+        last = clock.passed - began if start else 0.0
+    models = dataclasses.replace(models, seconds=models.seconds + clock.passed)
+    if stopped and len(batches) * together < fewest:
+        return dataclasses.replace(models, why_no_shadows=stopped)
+    weights = np.concatenate(batches)
+    if len(weights) < fewest:
+        why = f"no shadow models: only {len(weights)} in their time"
+        return dataclasses.replace(models, why_no_shadows=why)
+    shadows = ShadowModels.of(weights, public.take(np.arange(len(weights))))
+    return dataclasses.replace(models, shadows=shadows)
 
 
 def listed(checked: Preflight) -> list[dict[str, Any]]:
     """List every attack for the pre-flight: name, applies, why_not."""
     attacks = []
-    for row in rows():
+    for row in timetable.rows():
         why = row.why_not(checked.facts)
         if not why and row.asked:
             why = "only where it is asked for: --reconn"
@@ -60,41 +206,35 @@ def play_all(
     Returns: the models, with shadow models if an attack needed them; a trial an attack.
     """
     trials: list[Trial] = []
-    a_record = plan.trainings_an_inversion * checked.seconds_a_model
-    for row in rows():
+    for row in timetable.rows():
+        known: dict[str, Any] = {}
         if row.title in skip:
-            trials.append(untried(row, models, checked, why_not=words.LEFT_OUT))
+            known = {"why_not": words.LEFT_OUT}
+        elif row.asked and not reconn:
             continue
-        if row.asked and not reconn:
-            continue
-        if row.shadows and "shadow models" in schedule.parts and not models.seconds:
-            models = trained.with_shadows(
+        elif row.name == "inversion" and not plan.inversion_seconds:
+            why = "it would finish no record in its time, which other attacks got"
+            known = {"why_not": why, "needs": plan.inversion_of_one}
+        elif row.shadows and "shadow models" in schedule.parts and not models.seconds:
+            models = with_shadows(
                 models,
                 plan.most_shadows,
                 limit=schedule.limit("shadow models"),
                 fewest=timetable.FEWEST_SHADOWS,
                 progress=progress,
             )
-        hopeless = row.name == "inversion" and not plan.inversion_seconds
-        if hopeless and not row.why_not(checked.facts):
-            why = "it would finish no record in its time, which other attacks got"
-            trial = untried(row, models, checked, needs=a_record, why_not=why)
-            trials.append(trial)
-            continue
         limit = 0.0  # An attack that isn't among the parts isn't played, and says why.
         if row.title in schedule.parts:
             limit = schedule.limit(row.title)
-            if row.name == "inversion" and not models.secret:
-                seconds, count = schedule.clock.left, len(models.released)
-                limit = timetable.of_inversion(seconds, a_record, count) or limit
             progress(f"{row.title}, at most {words.seconds(limit)}")
-        trials.append(attempt(row, models, checked, limit=limit, before=trials))
+        trial = attempt(row, models, checked, limit=limit, before=trials, known=known)
+        trials.append(trial)
     names = (*_FIRST, *(trial.name for trial in trials))
     return models, sorted(trials, key=lambda trial: names.index(trial.name))
 
 
 def untried(row: Row, models: Models, checked: Preflight, **known: Any) -> Trial:
-    """Return the trial of an attack that isn't played, though it may apply.
+    """Return the trial of an attack before it is played, or that isn't.
 
     An attack that doesn't apply for what is wrong with the training alone counts as not
     tried: a seed that was forgotten, or a predict that raises, protects nobody.
@@ -102,7 +242,7 @@ def untried(row: Row, models: Models, checked: Preflight, **known: Any) -> Trial
     Args:
       known: why_not, and other fields of the trial.
     """
-    facts = checked.facts
+    facts, subject = checked.facts, models.subject
     if why := row.why_not(facts):
         withheld = dict(facts.withheld)
         if checked.subject.unasked:
@@ -113,7 +253,19 @@ def untried(row: Row, models: Models, checked: Preflight, **known: Any) -> Trial
             withheld=withheld,
         )
         known = {"why_not": why, "applies": not row.why_not(mended)}
-    return dataclasses.replace(_blank(row, models), **known)
+    views = {
+        "answers": f"scores for {len(subject.held_out)} public records",
+        "estimator": "the fitted model",
+        "nothing": "nothing",
+    }
+    trial = blank(
+        row,
+        sees=views.get(row.sees, "all weights"),
+        # Where equal seeds give other weights, to know the seed is to know nothing.
+        secret=models.secret or not subject.deterministic,
+        planned=len(models.released),
+    )
+    return dataclasses.replace(trial, **known)
 
 
 def attempt(
@@ -126,8 +278,9 @@ def attempt(
     view: Layers | None = None,
     release: Any = None,
     before: Sequence[Trial] = (),
+    known: Mapping[str, Any] = types.MappingProxyType({}),
 ) -> Trial:
-    """Play an attack on the models of an audit, within a time.
+    """Play an attack on the models of an audit, within a time, or say why not.
 
     Args:
       row: the attack's row in the registry.
@@ -139,10 +292,11 @@ def attempt(
       view: what is released of weights and answers; None: what the attack sees.
       release: of these models, if it isn't their weights as they are.
       before: attacks that were played before, for those that begin at their guesses.
+      known: why_not, and other fields of the trial of an attack that isn't played.
     """
-    if row.why_not(checked.facts):
-        return untried(row, models, checked)
-    trial, subject = begun or _blank(row, models), models.subject
+    trial, subject = begun or untried(row, models, checked, **known), models.subject
+    if known or row.why_not(checked.facts):
+        return trial
     shadows = models.shadows if row.shadows else None
     if row.shadows and shadows is None:
         return dataclasses.replace(trial, why_not=models.why_no_shadows)
@@ -165,13 +319,13 @@ def attempt(
         with tempfile.TemporaryDirectory() as folder:
             gallery, guesses = None, []
             if row.names:  # all public records and all targets, in random order
-                gallery = subject.known_to_all().joined(subject.split.test)
+                gallery = subject.known_to_all.joined(subject.split.test)
                 rng = np.random.default_rng(subject.seed)
                 gallery = gallery.take(rng.permutation(len(gallery)))
                 alone = [t.images for t in before if t.reads_one]
                 guesses = [images for images in alone if images is not None]
             if release is None and row.sees == "estimator":
-                release = trained.Estimators(models)
+                release = Estimators(models)
             elif release is None and (view is None or row.sees == "weights"):
                 release = models.weights
             elif release is None:
@@ -189,7 +343,7 @@ def attempt(
                     guesses=guesses,
                 ),
                 release,
-                models.knowledge(),
+                models.knowledge,
                 key=subject.key,
                 limit=clock.left,
                 trial=trial,
@@ -229,15 +383,103 @@ def continued(
     return outcomes
 
 
-def _blank(row: Row, models: Models) -> Trial:
-    """Return the trial of an attack before it is played on the models of an audit."""
-    asked = len(models.subject.held_out)
-    views = {
-        "answers": f"scores for {asked} public records",
-        "estimator": "the fitted model",
-        "nothing": "nothing",
+def attempt_rounded(
+    models: Models,
+    checked: Preflight,
+    undefended: Mapping[str, Trial],
+    view: Layers,
+    weights: np.ndarray,
+    clock: limits.Clock,
+) -> list[Trial]:
+    """Play on rounded weights the attacks that apply to them and fit the time.
+
+    Args:
+      models: as they are.
+      checked: the pre-flight of their training.
+      undefended: attacks that were played on the models as they are, by name.
+      view: of theta, which rounds.
+      weights: of the models, rounded.
+      clock: what is left of the time for all formats.
+    """
+    subject, inversion = models.subject, undefended.get("inversion")
+    plays: list[tuple[str, Models, dict[str, Any]]] = [
+        ("kernel", models, {"view": view})
+    ]
+    finished = None if inversion is None else inversion.finished
+    if inversion is not None and finished is not None and finished.any():
+        a_record = inversion.seconds / len(finished)
+        if a_record * _INVERTED < clock.left / (2 * len(rounding.FORMATS)):
+            few = dataclasses.replace(models, released=models.released[:_INVERTED])
+            layers = Layers(precision=view.precision, layout=subject.weights_layout)
+            exact = np.asarray(few.weights.weights, np.float32)
+            release = Release(
+                values=weights[:_INVERTED],
+                view=layers,
+                deviations=layers.deviations(exact),
+            )
+            plays.append(("inversion", few, {"release": release}))
+    if "closed form" in undefended:  # where it applies it costs next to nothing
+        silent = dataclasses.replace(subject, answering=False)
+        changed = Models(subject=silent, released=weights, secret=models.secret)
+        plays.append(("closed_form", changed, {}))
+    outcomes = []
+    for name, rounded, changes in plays:
+        limit = clock.left / (4 if name == "inversion" else 1)
+        row = registry.find(name)
+        outcomes.append(attempt(row, rounded, checked, limit=limit, **changes))
+    return outcomes
+
+
+def of_two(models: Models, seconds_a_model: float, *, limit: float) -> dict[str, Any]:
+    """Tell which of two candidates was trained on: train with both and compare.
+
+    The other candidate is a public record, of the same label where there is one.
+
+    Returns: name, about, knows, rate (a share with its interval), seconds, why_not.
+    """
+    targets, subject = models.targets, models.subject
+    outcome: dict[str, Any] = {
+        "name": "membership, of two candidates",
+        "about": "train with each candidate and compare the weights",
+        "knows": f"{ALL_BUT_ONE if models.secret else SEED}, both candidates",
+        "rate": None,
+        "seconds": 0.0,
+        "why_not": "",
     }
-    sees = views.get(row.sees, "all weights")
-    # Where equal seeds give other weights, to know the seed is to know nothing.
-    secret = models.secret or not models.subject.deterministic
-    return blank(row, sees=sees, secret=secret, planned=len(models.released))
+    cost = 2 * len(targets) * seconds_a_model  # both candidates of every target
+    if not (subject.deterministic or models.secret):
+        why = "equal arguments give other weights, so that training again tells nothing"
+        return outcome | {"why_not": why}
+    if cost > limit:
+        why = f"it takes about {cost:.0f} s, and has {limit:.0f} s: more --minutes"
+        return outcome | {"why_not": why}
+    public, rng = subject.split.shadow, np.random.default_rng(subject.seed)
+    others = []
+    for label in targets.labels:
+        same = np.flatnonzero(public.labels == label)
+        others.append(rng.choice(same if len(same) else np.arange(len(public))))
+    # Heads or tails for every release, though the truth is always the released target.
+    coins = np.random.default_rng(subject.seed).integers(0, 2, len(targets))
+    both = targets.joined(public.take(np.array(others)))
+    rows = np.arange(len(targets))
+    pair = (
+        both.take(rows + len(rows) * coins),
+        both.take(rows + len(rows) * (1 - coins)),
+    )
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            trial = play(
+                registry.find("membership"),
+                Material(workdir=Path(folder), key=subject.key, seconds_a_model=cost),
+                models.weights,
+                models.knowledge,
+                key=subject.key,
+                limit=limit,
+                candidates=pair,
+            )
+    except Exception as error:  # the user's own function, on another record
+        return outcome | {"why_not": stopped_with(error)}
+    if trial.choice is not None:
+        rate = metrics.success_rate(trial.choice == coins)
+        outcome["rate"] = dataclasses.asdict(rate)
+    return outcome | {"seconds": round(trial.seconds, 2), "why_not": trial.why_not}

@@ -194,8 +194,8 @@ class Verdict:
 
 def verdict(
     trial: Trial, targets: Examples, pool: Examples, guesses: list[Baseline]
-) -> Verdict:
-    """Hold the guesses of an attack that was played against the truth.
+) -> Verdict | None:
+    """Hold the guesses of an attack against the truth; None: it wasn't played.
 
     Args:
       trial: the attack, as it was played.
@@ -203,7 +203,8 @@ def verdict(
       pool: all that is known to everyone.
       guesses: baselines at the same targets.
     """
-    assert trial.images is not None
+    if trial.images is None:
+        return None
     count = len(trial.images)
     truth, images = targets.images[:count], np.clip(trial.images, 0, 1)
     mse = metrics.mse(truth, images)
@@ -253,12 +254,13 @@ def judge(
         "needs_seconds": trial.needs,
         "remedy": trial.remedy,
     }
-    if trial.images is None:
+    held = verdict(trial, targets, pool, guesses)
+    if held is None:
         return about | dict.fromkeys(_MEASURED)
+    assert trial.images is not None
     assert trial.finished is not None
     count, done = len(trial.images), trial.finished
     truth = targets.take(slice(0, count))
-    held = verdict(trial, targets, pool, guesses)
     # A finished guess without numbers is a failure.
     mse, good = held.mse, done & np.isfinite(held.mse)
     labels, certified = trial.labels, trial.certified
@@ -272,10 +274,10 @@ def judge(
     measured = dict.fromkeys(_MEASURED) | {
         "targets": count,
         "finished": int(done.sum()),
+        "tpr": recognised(trial, truth, pool),
         "ssim": ssim(truth.images[good], trial.images[good]),
         "lpips": lpips(truth.images, trial.images, good),
         **rates,
-        "tpr": recognised(trial, truth, pool),
         "gallery": galleries.placed(
             trial.images[done], truth.take(np.flatnonzero(done)), pool
         ),

@@ -49,7 +49,9 @@ def report(
     targets, pool, trials = run.targets, run.pool, run.trials
     baselines = judging.baselines(targets, pool)
     ids = np.asarray(run.released.array("test_indices"))
-    ranking = ranked_records.rank(targets, pool, ids, trials, baselines)
+    verdicts = [judging.verdict(t, targets, pool, baselines) for t in trials]
+    least = judging.thresholds(baselines)
+    ranking = ranked_records.rank(targets, ids, trials, verdicts, least)
     values = {
         "schema": VERSION,
         "kind": "run",

@@ -14,7 +14,7 @@ import pytest
 from sklearn import linear_model
 
 import informed
-from informed.audit import Report, noise_game, schema, subject
+from informed.audit import Report, contract, schema, subject
 from informed.cli import main
 from informed.report import html_page, words
 from shadow import checks, files
@@ -254,10 +254,10 @@ def test_the_noise_that_is_declared_is_named_and_a_broken_bound_too(audit):
 
 def test_noise_that_nobody_names_is_refused():
     kept = {"steps": 5, "noise_multiplier": 2.0}
-    assert noise_game.declared(kept, given=False, default=None) == 2.0
-    assert noise_game.declared({"steps": 5}, given=True, default=3.0) == 3.0
+    assert contract.declared(kept, given=False, default=None) == 2.0
+    assert contract.declared({"steps": 5}, given=True, default=3.0) == 3.0
     with pytest.raises(checks.FieldError, match="lacks noise_multiplier"):
-        noise_game.declared({"steps": 5}, given=False, default=None)
+        contract.declared({"steps": 5}, given=False, default=None)
 
 
 def test_words_of_columns_are_redacted(audit):
@@ -348,7 +348,7 @@ def test_a_secret_seed_is_told_to_nobody(digits):
     def train(images, labels, key):
         return jax.random.normal(key, (3,)) + 0 * jnp.sum(images)
 
-    found = subject.prepare(contract.load(train), digits, targets=2)
+    found = subject.prepare(contract.load_training(train), digits, targets=2)
     open_ = found.factory("released"), found.factory("shadow")
     assert open_[0].public_key is not None
     assert found.factory("released", secret=True).public_key is None

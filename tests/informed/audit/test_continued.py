@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from informed.attacks import registry
-from informed.audit import auditing, timetable, trained, trials
+from informed.audit import auditing, timetable, trials
 from shadow import limits
 from shadow.threat import Reconstruction
 from tests.informed.audit.audited_trainings import linear
@@ -23,7 +23,7 @@ def checked(digits):
 
 @pytest.fixture(scope="module")
 def models(checked):
-    return trained.train(checked.subject, targets=TARGETS)
+    return trials.train(checked.subject, targets=TARGETS)
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from shadow import released
 
 MINE = """
 import helper
-PRIVACY = {"steps": 3}
+PRIVACY = {"steps": 3, "noise_multiplier": 1.0}
 def train(images, labels, seed: int):
     return helper.double(images.mean())
 def predict(released, images):
@@ -81,23 +81,26 @@ def test_a_function_in_a_file(tmp_path):
     (tmp_path / "helper.py").write_text("def double(x):\n    return 2 * x\n")
     file = tmp_path / "mine_of_test.py"
     file.write_text(MINE)
-    found = contract.load(f"{file}:train")
-    assert (found.takes, found.privacy) == ("seed", {"steps": 3})
+    found = contract.load_training(f"{file}:train")
+    assert (found.takes, found.privacy) == (
+        "seed",
+        {"steps": 3, "noise_multiplier": 1.0},
+    )
     assert found.train(np.ones(3), None, 0) == 2
     assert found.predict is not None
     file.write_text(MINE + "\n# changed\n")
-    assert contract.load(f"{file}:train").version != found.version
+    assert contract.load_training(f"{file}:train").version != found.version
     with pytest.raises(ValueError, match=r"has no function 'trian'.*'train'"):
-        contract.load(f"{file}:trian")
+        contract.load_training(f"{file}:trian")
     with pytest.raises(ValueError, match=r"FILE\.py:FUNCTION"):
-        contract.load("mine.train")
+        contract.load_training("mine.train")
 
 
 def test_a_file_that_cannot_be_run_is_an_error_in_a_line(tmp_path):
     file = tmp_path / "broken_of_test.py"
     file.write_text("1 / 0")
     with pytest.raises(ValueError, match=r"broken_of_test.py can't be read: ZeroDiv"):
-        contract.load(f"{file}:train")
+        contract.load_training(f"{file}:train")
 
 
 def test_buffers_count_and_prefixes_are_cut():
@@ -163,14 +166,14 @@ def test_a_file_that_was_edited_is_read_again(tmp_path):
     file = tmp_path / "edited_training.py"
     (tmp_path / "beside_it.py").write_text("RATE = 1\n")
     file.write_text("def train(images, labels):\n    return 1\n")
-    first = contract.load(f"{file}:train")
+    first = contract.load_training(f"{file}:train")
     file.write_text(
         "from beside_it import RATE\ndef train(images, labels):\n    return 1 + RATE\n"
     )
-    second = contract.load(f"{file}:train")
+    second = contract.load_training(f"{file}:train")
     assert (first.version == second.version) is False
     assert second.train(None, None) == 2
     assert first.train(None, None) == 1, "an audit has one code from first to last"
     file.write_text("from beside_it import RATE\ndef train(x, y):\n    return 9\n")
-    assert contract.load(f"{file}:train").train(None, None) == 9
+    assert contract.load_training(f"{file}:train").train(None, None) == 9
     sys.modules.pop("beside_it")

@@ -21,9 +21,9 @@ from informed.audit import (
     auditing,
     contract,
     instability,
+    preflight,
     subject,
-    trained,
-    training_probe,
+    trials,
 )
 from informed.audit.auditing import AuditConfig
 from informed.audit.findings import AuditStoppedError
@@ -191,11 +191,11 @@ class Endless:
 
 
 def test_trainings_of_an_inversion_without_time_are_not_counted(tmp_path):
-    models = trained.train(check(linear).subject, targets=2)
+    models = trials.train(check(linear).subject, targets=2)
     row = registry.find("inversion")
     row = dataclasses.replace(row, make=lambda config, material: Endless())
     material = Material(workdir=tmp_path, key=models.subject.key)
-    told = models.knowledge()
+    told = models.knowledge
     found = play(row, material, models.weights, told, key=models.subject.key, limit=0.1)
     assert found.finished.tolist() == [False]
     assert np.isnan(found.images).all()
@@ -275,7 +275,7 @@ def test_targets_stand_where_the_released_models_take_them(seed, digits):
     """By another key than that of the released models other records are left out."""
     settings = AuditConfig(targets=3, fixed=60, seed=seed)
     found = auditing.check(half, digits, version="1", settings=settings)
-    models = trained.train(found.subject, targets=3)
+    models = trials.train(found.subject, targets=3)
     assert np.ptp(models.released, axis=0).any()
 
 
@@ -371,8 +371,10 @@ def test_foreign_code_has_one_thread_while_it_is_tried(digits):
         seen.extend(each["num_threads"] for each in threadpoolctl.threadpool_info())
         return np.asarray(images).reshape(len(images), -1).sum(axis=0)
 
-    found = subject.prepare(contract.load(counting, version="1"), digits, targets=2)
-    training_probe.Probe(found)(found.training_set(0))
+    found = subject.prepare(
+        contract.load_training(counting, version="1"), digits, targets=2
+    )
+    preflight.Probe(found)(found.training_set(0))
     assert seen
     assert set(seen) == {1}
 

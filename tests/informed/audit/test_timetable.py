@@ -8,7 +8,7 @@ from informed.audit import (
     contract,
     subject,
     timetable,
-    trained,
+    trials,
 )
 from shadow import checks, limits
 from tests.informed.audit.audited_trainings import slow_numpy
@@ -42,21 +42,25 @@ def test_a_preflight_that_took_the_time_is_said():
 
 
 def test_shadow_models_end_with_their_time(digits):
-    found = subject.prepare(contract.load(slow_numpy, version="1"), digits, targets=2)
-    models = trained.train(found, targets=2)
+    found = subject.prepare(
+        contract.load_training(slow_numpy, version="1"), digits, targets=2
+    )
+    models = trials.train(found, targets=2)
     started = time.monotonic()
-    made = trained.with_shadows(models, 500, limit=3.0)
+    made = trials.with_shadows(models, 500, limit=3.0)
     assert time.monotonic() - started < 20
     assert 0 < len(made.shadows) < 100
-    none = trained.with_shadows(models, 500, limit=1.0, fewest=400)
+    none = trials.with_shadows(models, 500, limit=1.0, fewest=400)
     assert none.shadows is None
     assert "only" in none.why_no_shadows
 
 
 def test_a_batch_is_not_begun_when_the_time_is_over(digits):
-    found = subject.prepare(contract.load(slow_numpy, version="1"), digits, targets=2)
-    models = trained.train(found, targets=2)
-    made = trained.with_shadows(models, 500, limit=0.01)
+    found = subject.prepare(
+        contract.load_training(slow_numpy, version="1"), digits, targets=2
+    )
+    models = trials.train(found, targets=2)
+    made = trials.with_shadows(models, 500, limit=0.01)
     together = found.factory("shadow", answers=True).models_at_once
     assert len(made.shadows) == together
 

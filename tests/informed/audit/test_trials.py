@@ -9,7 +9,7 @@ import pytest
 from sklearn import linear_model
 
 from informed.attacks import registry
-from informed.audit import trained, trials, two_candidates
+from informed.audit import timetable, trials
 from informed.metrics import judging
 from informed.report import words
 from shadow.threat import Reconstruction
@@ -34,12 +34,12 @@ def _ridge(images, labels):
 def test_a_forgotten_seed_is_no_protection(digits):
     found = check(forgotten, digits)
     assert not found.facts.deterministic
-    models = trained.train(found.subject, targets=2)
-    untried = {row.name: trials.untried(row, models, found) for row in trials.rows()}
+    models = trials.train(found.subject, targets=2)
+    untried = {row.name: trials.untried(row, models, found) for row in timetable.rows()}
     assert untried["inversion"].applies, "it wasn't tried, so a gate counts it"
     assert "other weights" in untried["inversion"].why_not
     assert "seed" not in untried["inversion"].knows
-    pairs = two_candidates.of_two(models, 0.01, limit=60.0)
+    pairs = trials.of_two(models, 0.01, limit=60.0)
     assert pairs["rate"] is None
     assert "equal arguments give other weights" in pairs["why_not"]
 
@@ -53,8 +53,8 @@ def test_a_predict_that_raises_is_no_missing_predict(error, digits):
     said = next(each for each in found.findings if "predict raised" in each.what)
     assert error.__name__ in said.what
     assert not any("Smith" in (each.remedy or "") for each in found.findings)
-    models = trained.train(found.subject, targets=2)
-    rows = [row for row in trials.rows() if row.sees == "answers"]
+    models = trials.train(found.subject, targets=2)
+    rows = [row for row in timetable.rows() if row.sees == "answers"]
     assert all(trials.untried(row, models, found).applies for row in rows)
 
 
@@ -65,7 +65,7 @@ def test_an_attack_that_stops_counts_as_not_tried(error, digits):
 
     row = dataclasses.replace(registry.find("inversion"), make=stops)
     found = check(_ridge, digits)
-    models = trained.train(found.subject, targets=2)
+    models = trials.train(found.subject, targets=2)
     trial = trials.attempt(row, models, found, limit=60.0)
     assert (trial.applies, trial.images) == (True, None)
     assert "it broke" in trial.why_not
@@ -81,7 +81,7 @@ def test_what_is_the_same_for_every_model_is_a_result(digits):
 
     found = check(deaf, digits, targets=3)
     about = dataclasses.replace(found.subject, engine="jax")
-    models = trained.with_shadows(trained.train(about, targets=3), 40)
+    models = trials.with_shadows(trials.train(about, targets=3), 40)
     trial = trials.attempt(registry.find("kernel"), models, found, limit=60.0)
     assert trial.finished.all()
     assert "the same for every model" in trial.why_not
@@ -113,7 +113,7 @@ class OneTarget:
 
 def test_what_was_found_before_the_time_was_over_is_kept(digits):
     found = check(_ridge, digits)
-    models = trained.train(found.subject, targets=2)
+    models = trials.train(found.subject, targets=2)
     row = registry.find("inversion")
     row = dataclasses.replace(row, make=lambda config, material: OneTarget())
     trial = trials.attempt(row, models, found, limit=0.5)

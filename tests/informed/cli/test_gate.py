@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from informed.attacks import registry
-from informed.audit import trained
+from informed.audit import trials
 from informed.cli import gate, main
 from informed.cli.gate import GateFailedError
 from informed.metrics import success_rate
@@ -179,7 +179,7 @@ def test_released_models_that_cannot_be_trained_fail(training, capfd, monkeypatc
     def stops(*arguments, **named):
         raise limits.OutOfTimeError("released models")
 
-    monkeypatch.setattr(trained, "train", stops)
+    monkeypatch.setattr(trials, "train", stops)
     code, said = status(capfd, *training(), "--max-success=1")
     assert (code, "released models" in said) == (4, True)
 

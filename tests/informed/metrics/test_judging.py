@@ -9,7 +9,7 @@ from sklearn import linear_model
 
 import dp
 import shadow
-from informed.audit import noise_game, ranked_records
+from informed.audit import contract, noise_game, ranked_records
 from informed.metrics import galleries, judging
 from informed.play import Trial
 
@@ -192,9 +192,9 @@ def test_records_are_ranked_by_the_least_error(truth, pool):
     strength = np.linspace(0, 1, 10)
     guesses = truth.images + 0.3 * strength[:, None, None, None].astype(np.float32)
     baselines = judging.baselines(truth, pool)
-    ranking = ranked_records.rank(
-        truth, pool, np.arange(10), [trial(guesses)], baselines
-    )
+    played, least = trial(guesses), judging.thresholds(baselines)
+    verdict = judging.verdict(played, truth, pool, baselines)
+    ranking = ranked_records.rank(truth, np.arange(10), [played], [verdict], least)
     assert ranking.order == list(range(10))
     assert [row["record"] for row in ranking.rows] == list(range(10))
 
@@ -209,13 +209,18 @@ def gaussian(means, sigma):
     return train
 
 
-def test_the_game_attains_what_theory_says_of_orthogonal_means(digits, monkeypatch):
+def game(train, chosen, quiet, learnt, played):
+    labels, truth = np.repeat(np.arange(4), learnt), np.repeat(np.arange(4), played)
+    theta = train(chosen.take(labels), np.arange(len(labels)))
+    asked = train(chosen.take(truth), len(labels) + np.arange(len(truth)))
+    return noise_game.likeliest(theta, labels, asked, quiet) == truth
+
+
+def test_the_game_attains_what_theory_says_of_orthogonal_means(digits):
     """Four means sqrt(2) apart in ten dimensions, noise 1/2; integral by scipy."""
-    monkeypatch.setattr(noise_game, "PLAYED", 400)
-    monkeypatch.setattr(noise_game, "LEARNT", 100)
     means, sigma = np.eye(4, 10), 0.5
     chosen = dataclasses.replace(digits.take(np.arange(4)), labels=np.arange(4))
-    right, _ = noise_game.game(gaussian(means, sigma), chosen, means)
+    right = game(gaussian(means, sigma), chosen, means, 100, 400)
     grid = np.linspace(-8, 10, 4001)
     wanted = np.trapezoid(
         stats.norm.pdf(grid - 1 / sigma) * stats.norm.cdf(grid) ** 3, grid
@@ -230,7 +235,7 @@ def test_the_game_attains_what_theory_says_of_orthogonal_means(digits, monkeypat
 
 def test_without_a_signal_the_game_is_guessing(digits):
     chosen = dataclasses.replace(digits.take(np.arange(4)), labels=np.arange(4))
-    right, _ = noise_game.game(gaussian(np.zeros((4, 10)), 1.0), chosen, None)
+    right = game(gaussian(np.zeros((4, 10)), 1.0), chosen, None, 24, 20)
     assert np.mean(right) < 0.45
 
 
@@ -244,7 +249,7 @@ def test_without_a_signal_the_game_is_guessing(digits):
 )
 def test_a_wrong_declaration_is_refused(privacy, message):
     with pytest.raises(ValueError, match=message):
-        noise_game.mechanism(privacy, 1.0)
+        contract.mechanism(privacy, 1.0)
 
 
 def test_the_least_noise_is_that_of_dp():

@@ -1,0 +1,167 @@
+"""How models are trained on this machine: by which engine, and in what time."""
+
+import contextlib
+import dataclasses
+import functools
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import threadpoolctl
+
+from informed.audit.subject import Subject
+from shadow import checks, parallel, released
+from shadow.data import Examples
+from shadow.factory import Factory
+from shadow.training import JaxFunction, PythonFunction
+from shadow.training.algorithm import Draw
+
+# A batch that takes fewer seconds is timed three times.
+_SHORT_S = 1.0
+# A process's first model that takes longer than this, in terms of one here, imports.
+_SLOWER = 1.2
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Timing:
+    """How long models take, as they are going to be trained.
+
+    Attributes:
+      at_once: models that are trained at once.
+      seconds_each: how long each of them takes.
+      same: whether all of them had the same weights, as their arguments were equal.
+      theta: the weights of a model of another process; None: none was asked.
+    """
+
+    at_once: int
+    seconds_each: float
+    same: bool
+    theta: np.ndarray | None = None
+
+
+def engine_of(subject: Subject) -> tuple[str, str]:
+    """Find how models can be trained, and why not in a faster way."""
+    fixed, targets = subject.fixed, subject.split.test
+    data = jnp.asarray(fixed.images), jnp.asarray(fixed.labels)
+    algorithm = dataclasses.replace(subject, engine="jax").algorithm()
+    assert isinstance(algorithm, JaxFunction)
+    draw = Draw(key=jax.random.key(0))
+
+    def train_one(image: Any, label: Any) -> Any:
+        return algorithm(data, image[None], label[None], draw)
+
+    image, label = jnp.asarray(targets.images[0]), jnp.asarray(targets.labels[0])
+    try:
+        jax.eval_shape(jax.vmap(train_one), image[None], label[None])
+    except Exception as error:  # whatever the user's function raises when traced
+        first = textwrap.shorten(checks.first_line(error), 90, placeholder=" ...")
+        return "processes", (
+            "it is run in processes, and its derivatives are differences of trainings,"
+            f" as JAX can't trace it: it raised {type(error).__name__}: {first}"
+        )
+    direction = jnp.asarray(
+        np.random.default_rng(0).standard_normal(image.shape), image.dtype
+    )
+    try:
+        derivative = jax.jit(
+            lambda z: jax.jvp(lambda x: train_one(x, label), (z,), (direction,))[1]
+        )(image)
+    except Exception as error:
+        return "runs", f"no derivative goes through it ({type(error).__name__})"
+    values = np.asarray(derivative)
+    if not np.isfinite(values).all():
+        return "runs", (
+            "its derivatives are NaN or infinite (a power of zero, for one);"
+            " differences of trainings are used instead"
+        )
+    if not values.any():
+        return "runs", "its derivatives are zero; differences of trainings are used"
+    return "jax", ""
+
+
+def timed(factory: Factory, image: np.ndarray, label: int, expected: float) -> Timing:
+    """Train equal models on one target, as many at once as this machine takes.
+
+    The first batch compiles, and the first model of each process imports what it needs:
+    they aren't counted, unless a process took no longer than expected.
+
+    Args:
+      factory: what trains them, by a key that is public.
+      image, label: of the target, the same for all of them.
+      expected: seconds of a model in this process.
+    """
+
+    def equal(count: int) -> Examples:
+        images, labels = np.stack([image] * count), np.full(count, label)
+        return dataclasses.replace(factory.fixed, images=images, labels=labels)
+
+    if factory.algorithm.capabilities.batched:
+        seconds: list[float] = []
+        targets = equal(count := factory.models_at_once)
+        first, same = factory.train(targets), True
+        while not seconds or (len(seconds) < 3 and seconds[-1] < _SHORT_S):
+            started = time.monotonic()
+            again = factory.train(targets)
+            seconds.append(time.monotonic() - started)
+            same = same and np.array_equal(first, again)
+        each = float(np.median(seconds))
+        return Timing(at_once=count, seconds_each=each, same=same)
+    # No more at once than there are processes, or the time would be a sum.
+    count = parallel.processes(factory.algorithm)
+    assert isinstance(factory.algorithm, PythonFunction)
+    train = functools.partial(_train_timed, factory.algorithm.train)
+    algorithm = dataclasses.replace(factory.algorithm, train=train)
+    factory = dataclasses.replace(factory, algorithm=algorithm, width=count)
+    targets = equal(count)
+    rounds = [factory.train(targets)]
+    warm = rounds[0][:, -1].max() <= _SLOWER * expected
+    short = 0.0 if warm else _SHORT_S
+    while len(rounds) < (1 if warm else 2) or (
+        len(rounds) < 4 and rounds[-1][:, -1].max() < short
+    ):
+        rounds.append(factory.train(targets))
+    times = np.concatenate([models[:, -1] for models in rounds[len(rounds) > 1 :]])
+    thetas = np.concatenate(rounds)[:, :-1]
+    return Timing(
+        at_once=count,
+        seconds_each=float(np.median(times)),
+        same=bool((thetas == thetas[0]).all()),
+        theta=thetas[0],
+    )
+
+
+def theta_of(result: Any) -> np.ndarray:
+    """Return all the weights of what training returned, in one float64 array."""
+    arrays = [np.ravel(np.asarray(p.array)) for p in released.parts(result)]
+    return np.concatenate([np.zeros(0), *arrays]).astype(np.float64)
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Give foreign code one thread, as in the processes that models are trained in.
+
+    With as many threads as cores it is slower by up to thirty times where other jobs
+    run, and its sums are rounded otherwise.
+    """
+    torch: Any = sys.modules.get("torch")
+    threads = None if torch is None else torch.get_num_threads()
+    with threadpoolctl.threadpool_limits(1):
+        try:
+            if torch is not None:
+                torch.set_num_threads(1)
+            yield
+        finally:
+            if torch is not None:
+                torch.set_num_threads(threads)
+
+
+def _train_timed(train: Callable, *arguments: Any) -> tuple[Any, np.ndarray]:
+    """Return what training returns, and the seconds that it took in its process."""
+    started = time.perf_counter()
+    result = train(*arguments)
+    return result, np.array(time.perf_counter() - started)
