@@ -1,8 +1,7 @@
 """Your own training in JAX: can one of its points be read back?
 
-Any pure function train(images, labels, key) -> weights will do, with whatever it does
-inside: here Adam with a schedule and label smoothing. It is batched and differentiated
-as it is.
+Any pure function train(images, labels, key) -> weights will do. This one uses Adam with
+a schedule and label smoothing. It is batched and differentiated as it is.
 """
 
 import jax
@@ -42,9 +41,7 @@ def main() -> dict:
     pool = shadow.load("digits")
     split = shadow.split(pool, num_fixed=100, num_shadow=600, num_test=1, seed=0)
     algorithm = shadow.JaxFunction(train=train)
-    factory = shadow.Factory(
-        algorithm=algorithm, fixed=split.fixed, key=jax.random.key(0)
-    )
+    factory = shadow.Factory(algorithm, split.fixed, key=jax.random.key(0))
     releases = factory.release(split.test)
     knowledge = factory.knowledge(public=split.shadow)
     guess = informed.Inversion()(releases, knowledge, key=jax.random.key(1))
