@@ -59,7 +59,7 @@ def test_a_newcomer_goes_from_a_store_to_a_bound(digits, tmp_path: Path):
     store.fill(launcher=shadow.Share(0, of=2), progress=False)
     assert store.missing() == []
     weights = store.read().weights
-    alone = factory.train(split.shadow.take([150]), ids=np.array([150]))
+    alone = factory.train(split.shadow.take(np.array([150])), ids=np.array([150]))
     np.testing.assert_allclose(weights[150], alone[0], atol=2e-6)
 
     # Reconstructors, which are attacks.
