@@ -39,6 +39,7 @@ myst_heading_anchors = 3
 # Tutorials are executed whenever their page is read, never taken from a cache: a cache
 # knows the text of a page, not the code of this package, and would show old numbers.
 nb_execution_mode = "force"
+nb_execution_in_temp = True  # what they write is gone afterwards
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_merge_streams = True

@@ -42,7 +42,7 @@ def train(images, labels, key, *, noise_multiplier=PRIVACY["noise_multiplier"]):
 
     def step(params, key):
         total = clipped(params, (images, labels))
-        # Plain float32 noise would tell more than its epsilon says.
+        # Plain float32 noise reveals more than its epsilon says.
         noisy = gradient.add_noise(key, total, noise_multiplier * CLIP_NORM)
         return jax.tree.map(lambda p, s: p - 2.0 * s / len(images), params, noisy), None
 

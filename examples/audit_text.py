@@ -21,7 +21,7 @@ MODULES = ("numpy", "scipy.stats", "scipy.signal", "scipy.special")
 
 
 def documents() -> list[tuple[str, str]]:
-    """(text, its module), in a random order."""
+    """Return pairs of a text and its module, in a random order."""
     modules: dict[str, str] = {}
     for name in MODULES:
         module = importlib.import_module(name)

@@ -1,6 +1,6 @@
 """A new attack: one file and one row.
 
-The guess is the target of the shadow model whose release is nearest. Once registered,
+The guess is the target of the shadow model whose release is nearest. When registered,
 `config.attacks.NAME = {"type": "nearest_model"}` runs it in `informed run`, in sweeps,
 pictures and results.json; `informed attacks` lists it.
 """
@@ -9,10 +9,11 @@ import dataclasses
 import tempfile
 from pathlib import Path
 
+from informed.experiment.stages import Paths
+
 import informed
 from informed.attacks import registry
 from informed.experiment import pipeline
-from informed.experiment.stages import Paths
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -25,10 +26,11 @@ class NearestModelConfig:
 def make(config, material):
     """Read the shadow models once; every release is compared with all of them."""
     models = material.shadows.read()
-    seen = material.view(models.weights[: config.models])
+    published = material.view(models.weights[: config.models])
 
     def attack(release, knowledge, *, key):
-        distances = (seen**2).sum(axis=1)[None] - 2 * release.values @ seen.T
+        lengths = (published**2).sum(axis=1)
+        distances = lengths - 2 * release.values @ published.T
         nearest = distances.argmin(axis=1)
         return informed.Reconstruction(
             images=models.images[nearest], labels=models.labels[nearest]

@@ -1,7 +1,7 @@
 """A new bound: a class with a method `bounds`, in log space.
 
-Here a lottery: with probability p the record itself is published, otherwise nothing of
-it is. Whoever gets the record is right; everyone else is right with probability kappa:
+Here a lottery: with probability p the record itself is published, otherwise nothing.
+An attacker who gets the record is right. Any other is right with probability kappa:
 
     gamma = p + (1 - p) kappa
 
@@ -30,13 +30,13 @@ class Lottery:
     chance: float
 
     def bounds(self, log_kappa: np.ndarray) -> dict[str, np.ndarray]:
-        """log gamma by the name of the bound; log_kappa of any shape."""
+        """Return log gamma by the name of the bound; log_kappa of any shape."""
         lost = np.log1p(-self.chance) + log_kappa
         return {"lottery": np.logaddexp(np.log(self.chance), lost)}
 
 
 def total_variation(mechanism, log_kappa):
-    """No test gains more than the total variation: kappa + 2 Phi(mu / 2) - 1."""
+    """Bound gamma by kappa + 2 Phi(mu / 2) - 1, the total variation."""
     if not isinstance(mechanism, dp.PoissonGaussian):
         return None
     mu = 2 * mechanism.steps**0.5 / mechanism.noise_multiplier  # for all relations
@@ -48,10 +48,10 @@ dp.register_bound("total variation", total_variation)
 
 
 def main() -> dict:
-    """The bound for three priors, the last far below the smallest float."""
+    """Bound three priors, the last far below the smallest float."""
     log_kappa = np.array([np.log(0.5), np.log(0.01), -1e6])
-    found = dp.rero_bound(Lottery(chance=0.1), log_kappa=log_kappa)
-    return {"gamma": found.gamma.tolist(), "by": found.by.tolist()}
+    bound = dp.rero_bound(Lottery(chance=0.1), log_kappa=log_kappa)
+    return {"gamma": bound.gamma.tolist(), "by": bound.by.tolist()}
 
 
 if __name__ == "__main__":

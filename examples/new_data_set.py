@@ -8,6 +8,7 @@ arrays images (examples, height, width, channels) in [0, 1] and labels is a name
 import tempfile
 from pathlib import Path
 
+from informed.experiment.stages import Paths
 from sklearn import datasets, preprocessing
 
 import informed
@@ -15,11 +16,10 @@ import shadow
 from informed.experiment import pipeline
 from informed.experiment.named import NamedAttack
 from informed.experiment.settings import DataConfig, ShadowConfig
-from informed.experiment.stages import Paths
 
 
 def wine() -> shadow.Examples:
-    """Thirteen columns, each scaled to [0, 1]; three cultivars."""
+    """Return thirteen columns, each scaled to [0, 1], of three cultivars."""
     table, labels = datasets.load_wine(return_X_y=True)
     columns = preprocessing.minmax_scale(table).astype("float32")
     return shadow.Examples(
@@ -46,9 +46,8 @@ def main() -> dict:
     with tempfile.TemporaryDirectory() as folder:
         paths = Paths(workdir=Path(folder), shadow=Path(folder))
         results = pipeline.run(experiment, paths, progress=False)
-    return {name: found["mse"] for name, found in results["attacks"].items()} | {
-        name: results[name] for name in ("nn_oracle_mse", "mean_image_mse")
-    }
+    errors = {name: numbers["mse"] for name, numbers in results["attacks"].items()}
+    return errors | {n: results[n] for n in ("nn_oracle_mse", "mean_image_mse")}
 
 
 if __name__ == "__main__":

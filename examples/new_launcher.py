@@ -1,8 +1,9 @@
 """A new launcher: who starts workers on a shadow data set, and a name.
 
 The store is the queue: a worker takes blocks that nobody has committed, so a launcher
-may start as many as it likes, as often as it likes, and has nothing to remember. Here
-one for a file system that fails now and then: what is left is begun again.
+may start as many as it likes, as often as it likes, and has nothing to remember. This
+one is for a file system that fails now and then: it begins again with what is missing.
+From Python: `store.fill(launcher=patient)`.
 
     informed shadow --config=examples/new_launcher.py --workdir=runs/new_launcher \\
         --launcher=patient
@@ -17,12 +18,12 @@ ATTEMPTS = 3
 
 def patient(prepare, *, progress=True, on_block=lambda: None):
     """Fill all stores of `prepare`; see `shadow.launchers.Launch`."""
-    for left in reversed(range(ATTEMPTS)):
+    for attempt in range(1, ATTEMPTS + 1):
         try:
             local.run(prepare, progress=progress, on_block=on_block)
             return
         except OSError:
-            if not left:
+            if attempt == ATTEMPTS:
                 raise
 
 
@@ -30,7 +31,7 @@ shadow.register_launcher("patient", patient)
 
 
 def get_config():
-    """A few shadow models of digits."""
+    """Configure a few shadow models of digits."""
     config = informed.defaults(informed.Experiment)
     config.data.num_fixed, config.data.num_test, config.shadow.count = 100, 10, 100
     return config

@@ -26,7 +26,7 @@ class Network(nn.Module):
 
 
 def build(config, *, image_shape, num_classes):
-    """The victim; `config` has the other settings of `config.victim`."""
+    """Build the victim; `config` has the other settings of `config.victim`."""
     return shadow.from_flax(Network(), image_shape=image_shape, num_classes=num_classes)
     # shadow.from_functions(init, apply, ...)      init: key -> params
     # shadow.from_equinox(lambda key: Net(key=key), ...)
@@ -36,7 +36,7 @@ shadow.register_victim("normalised", build, version="1")
 
 
 def get_config():
-    """A few shadow models of digits, and the reconstructor in closed form."""
+    """Configure a few shadow models of digits and the kernel regression."""
     config = informed.defaults(informed.Experiment)
     config.victim.architecture = "normalised"
     config.data.num_fixed, config.data.num_test, config.shadow.count = 100, 10, 100

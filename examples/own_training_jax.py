@@ -1,8 +1,7 @@
 """Your own training in JAX: can one of its points be read back?
 
-Any pure function train(images, labels, key) -> weights will do, with whatever it does
-inside: here Adam with a schedule and label smoothing. It is batched and differentiated
-as it is.
+Any pure function train(images, labels, key) -> weights will do. This one uses Adam with
+a schedule and label smoothing. It is batched and differentiated as it is.
 """
 
 import jax

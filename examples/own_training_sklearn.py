@@ -15,7 +15,7 @@ import shadow
 
 
 def train(images, labels, seed):
-    """The weights of a network of scikit-learn's. In PyTorch:
+    """Return the weights of a network of scikit-learn's. In PyTorch:
 
     torch.manual_seed(seed)
     ...
@@ -36,17 +36,15 @@ def main() -> dict:
     pool = shadow.load("digits")
     split = shadow.split(pool, num_fixed=60, num_shadow=300, num_test=1, seed=0)
     algorithm = shadow.PythonFunction(train=train)
-    factory = shadow.Factory(
-        algorithm=algorithm, fixed=split.fixed, key=jax.random.key(0), role="released"
-    )
-    release = shadow.publish(factory.train(split.test))
-    told = factory.knowledge(public=split.shadow)
-    found = informed.Inversion()(release, told, key=jax.random.key(1))
-    error = informed.mse(split.test.images, found.images)[0]
+    factory = shadow.Factory(algorithm, split.fixed, key=jax.random.key(0))
+    releases = factory.release(split.test)
+    knowledge = factory.knowledge(public=split.shadow)
+    guess = informed.Inversion()(releases, knowledge, key=jax.random.key(1))
+    error = informed.mse(split.test.images, guess.images)[0]
     return {
         "mse": float(error),
-        "certified": bool(found.certified[0]),
-        "trainings": int(found.trainings.sum()),
+        "certified": bool(guess.certified[0]),
+        "trainings": int(guess.trainings.sum()),
     }
 
 

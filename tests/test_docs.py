@@ -1,8 +1,10 @@
 """Docstrings reach the site without a complaint and without losing a word."""
 
 import ast
+import contextlib
 import functools
 import importlib.util
+import pkgutil
 import re
 from pathlib import Path
 
@@ -111,6 +113,36 @@ def test_what_pages_import_is_there():
     assert len(lines) > 5
     for line in sorted(lines):
         exec(line, {})
+
+
+def exists(name):
+    """Whether a dotted name is a module, an attribute or a field of a dataclass."""
+    with contextlib.suppress(ModuleNotFoundError):
+        return bool(importlib.import_module(name))
+    owner, _, last = name.rpartition(".")
+    if not owner or not exists(owner):
+        return False
+    try:
+        holder = pkgutil.resolve_name(owner)
+    except AttributeError:  # a field of a dataclass, of which no value is at hand
+        return True
+    fields = getattr(holder, "__dataclass_fields__", {})
+    return hasattr(holder, last) or last in fields
+
+
+def test_dotted_names_in_pages_and_docstrings_exist():
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    texts = [page.read_text() for page in pages if "_build" not in page.parts]
+    texts += [text for file in FILES for text in docstrings(file)]
+    begins = "|".join(PACKAGES)
+    names = {
+        name
+        for text in texts
+        for name in re.findall(rf"`((?:{begins})(?:\.\w+)+)[`(]", text)
+        if not name.endswith((".md", ".py", ".json", ".jsonl", ".csv", ".npz"))
+    }
+    assert len(names) > 50
+    assert not sorted(name for name in names if not exists(name))
 
 
 def test_the_architecture_names_every_file_and_no_other():

@@ -16,8 +16,8 @@ from shadow.victims import Slice
 # rows, Adam more than a tenth.
 _OFF = 1e-3
 # A release's rounding against that of the two trainings: on the networks of
-# tests/informed/attacks/test_span.py at most three times as much, where activations lay
-# elsewhere.
+# tests/informed/attacks/span/test_networks.py at most three times as much, where
+# activations lay elsewhere.
 SPREAD = 5.0
 
 
