@@ -57,6 +57,7 @@ from shadow.places import Address, Place
 from shadow.records import ConfigurationMismatchError, NotMadeError, Record
 from shadow.victims import Slice
 
+_ROUNDING = 1e-5  # of the largest weight of theta_0; some hundred float32 spacings
 _DISCARDS = 3  # times that data which nobody announced are put again
 
 
@@ -111,6 +112,22 @@ class Blocks:
         return records.require_same(
             Record(common, there.versions), record, f"The store {self.place}"
         )
+
+    def require_theta_0(self, other: "Blocks") -> None:
+        """Refuse a store whose models began elsewhere.
+
+        Last digits may differ: another kind of device draws others from the same key.
+
+        Raises: ConfigurationMismatchError: the two hold another theta_0.
+        """
+        ours, theirs = self.initialisation, other.initialisation
+        if ours is None and theirs is None:
+            return
+        if ours is None or theirs is None or not _near(ours, theirs):
+            raise ConfigurationMismatchError(
+                f"The store {other.place} was made with another theta_0 than"
+                f" {self.place}: start was handed in, and is not the same."
+            )
 
     def fingerprint(self) -> str:
         """A hash of what decides the models."""
@@ -220,6 +237,7 @@ class Blocks:
           made otherwise. And as `write_block`, and as `read_block` of the other store.
         """
         self.require(source.record)
+        self.require_theta_0(source)
         models, commit = source.read_block(block), source.committed(block)
         assert commit is not None  # which reading has seen
         arrays = {name: getattr(models, name) for name in PER_MODEL}
@@ -421,3 +439,9 @@ class Blocks:
                 f"The store {self.place} was replaced by one of another configuration"
                 " while this worker was at it; its block is not committed."
             )
+
+
+def _near(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether two theta_0 are one draw, up to the rounding of devices."""
+    apart = np.abs(one - other).max(initial=0.0)
+    return bool(apart <= _ROUNDING * np.abs(one).max(initial=0.0))

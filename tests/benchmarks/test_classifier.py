@@ -11,7 +11,6 @@ from scipy.stats import entropy
 from benchmarks.papers import classifier as classifiers
 from benchmarks.papers.classifier import Classifier, _convolution, train
 from informed.cli import configuration
-from shadow import Examples
 
 
 @pytest.fixture(scope="module")
@@ -53,27 +52,6 @@ def test_kl_grows_with_the_damage(trained, digits, rng):
     assert 0 < small < large
     other = np.roll(images, 1, axis=0)
     assert large < trained.kl(images, other).mean()
-
-
-@pytest.mark.slow
-def test_its_arrays_are_all_of_it(trained, digits):
-    loaded = Classifier.of(trained.arrays, digits.image_shape, 10)
-    np.testing.assert_array_equal(
-        loaded.log_probabilities(digits.images[:9]),
-        trained.log_probabilities(digits.images[:9]),
-    )
-    assert loaded.accuracy == trained.accuracy
-
-
-@pytest.mark.slow
-def test_colour_images(rng):
-    """Two classes by hue, which the network for colour tells apart."""
-    labels = np.arange(200, dtype=np.int32) % 2
-    images = rng.random((200, 16, 16, 3)).astype(np.float32)
-    images[labels == 1, :, :, 0] *= 0.5
-    examples = Examples(images=images, labels=labels, num_classes=2, name="hues")
-    found = train(examples, key=jax.random.key(0), epochs=4, batch_size=20)
-    assert found.accuracy > 0.9
 
 
 def test_its_convolution_is_xlas(rng):

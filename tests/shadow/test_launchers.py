@@ -195,16 +195,6 @@ def python_store(folder):
     return shadow.Store.open(folder, factory, split.shadow, block_size=8)
 
 
-def test_a_store_is_filled_by_shares(tmp_path):
-    """The second worker finishes what the first, which never came back, left."""
-    store = python_store(tmp_path / "shared")
-    store.fill(blocks=store.missing()[:2], progress=False)
-    store.fill(launcher=shadow.Share(1, of=3), progress=False)
-    alone = python_store(tmp_path / "alone")
-    alone.fill(progress=False)
-    np.testing.assert_array_equal(store.read().weights, alone.read().weights)
-
-
 def test_a_store_to_be_read_is_not_filled(tmp_path):
     python_store(tmp_path)
     with pytest.raises(ValueError, match="opened to be read"):
