@@ -136,7 +136,7 @@ def _measured(
             "growth": stable.growth,
             "exponent": stable.exponent,
             "exponent_of_theta": _exponent_of_theta(factory, first, public),
-            "bend": background.bending.curvature,
+            "bend": background.curvature,
             "mse": error,
             "exact": error <= CONFIG.exact_mse,
             "certified": bool(np.asarray(found.certified)[0]),

@@ -9,11 +9,10 @@ import dataclasses
 import tempfile
 from pathlib import Path
 
-from informed.experiment.stages import Paths
-
 import informed
 from informed.attacks import registry
 from informed.experiment import pipeline
+from informed.experiment.stored import Paths
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,6 @@ arrays images (examples, height, width, channels) in [0, 1] and labels is a name
 import tempfile
 from pathlib import Path
 
-from informed.experiment.stages import Paths
 from sklearn import datasets, preprocessing
 
 import informed
@@ -16,6 +15,7 @@ import shadow
 from informed.experiment import pipeline
 from informed.experiment.named import NamedAttack
 from informed.experiment.settings import DataConfig, ShadowConfig
+from informed.experiment.stored import Paths
 
 
 def wine() -> shadow.Examples:

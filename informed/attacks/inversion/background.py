@@ -5,7 +5,6 @@ mean images, theta of public images, how far training bends.
 """
 
 import functools
-from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -43,17 +42,6 @@ _TOUCHED = 4.0
 # Bound on |u|, in standard deviations per component, and the same where columns that
 # never vary may move: what nobody else has lies far from the mean.
 _REACH, _FAR = 2.5, 100.0
-
-
-class Bending(NamedTuple):
-    """How theta changes around mean images, as medians over a few moves.
-
-    Through many steps of Adam derivatives of kinked networks grow beyond all bounds,
-    where theta itself still changes almost linearly.
-    """
-
-    curvature: float  # second differences of whole trainings over first ones
-    misleading: float  # error of derivatives over first differences; NaN: not asked
 
 
 class Background:
@@ -148,33 +136,50 @@ class Background:
             return False
         # Clouds as well where training diverged and both are NaN.
         most = _MISLED if self.runs.by_response else _BENT
-        return not (self.bending.curvature < _BENT and self.bending.misleading < most)
+        return not (self.curvature < _BENT and self.misleading < most)
 
     @functools.cached_property
-    def bending(self) -> Bending:
-        """How far theta is from changing linearly with the target."""
+    def curvature(self) -> float:
+        """Second differences of whole trainings over first ones, at mean images.
+
+        A few per cent for smooth training, most of a whole for ReLU and for chaos.
+        """
+        quotients = [
+            np.linalg.norm(second, axis=1) / np.linalg.norm(first, axis=1)
+            for _, first, second in self._differences
+        ]
+        return float(np.median(quotients))
+
+    @functools.cached_property
+    def misleading(self) -> float:
+        """Error of derivatives over first differences, at mean images.
+
+        Through many steps of Adam derivatives of kinked networks grow beyond all
+        bounds, where theta itself still changes almost linearly.
+        """
+        quotients = []
+        for label, (moves, first, _) in enumerate(self._differences):
+            apart = 2 * moves @ self.at_mean(label)[1].T - first
+            lengths = np.linalg.norm(first, axis=1)
+            quotients.append(np.linalg.norm(apart, axis=1) / lengths)
+        return float(np.median(quotients))
+
+    @functools.cached_property
+    def _differences(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Moves from mean images, with first and second differences of theta."""
         rng = np.random.default_rng(0)
         basis = self._leading
         moves = _RADIUS * rng.standard_normal((_MOVES, len(basis)))
         steps = np.concatenate([np.zeros_like(moves[:1]), moves, -moves])
-        firsts, curvatures, errors = [], [], []
+        differences = []
         for label in range(min(_LABELS, self.num_classes)):
             mean = self.known.mean(label)
             images = mean + (steps @ basis).reshape(-1, *mean.shape)
             labels = np.full((len(images), 1), label)
             thetas = self.runs.thetas(images[:, None], labels)
             up, down = np.split(thetas[1:], 2)
-            firsts.append(up - down)
-            second = np.linalg.norm(up + down - 2 * thetas[0], axis=1)
-            curvatures.append(second / np.linalg.norm(firsts[-1], axis=1))
-        curvature = float(np.median(curvatures))
-        if not curvature < _BENT:
-            return Bending(curvature, np.nan)
-        for label, first in enumerate(firsts):
-            apart = 2 * moves @ self.at_mean(label)[1].T - first
-            lengths = np.linalg.norm(first, axis=1)
-            errors.append(np.linalg.norm(apart, axis=1) / lengths)
-        return Bending(curvature, float(np.median(errors)))
+            differences.append((moves, up - down, up + down - 2 * thetas[0]))
+        return differences
 
     @functools.cached_property
     def informative(self) -> Bool[np.ndarray, " params"]:

@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 
 import shadow
 from informed.attacks.inversion import response
-from informed.attacks.inversion.background import Background, Bending
+from informed.attacks.inversion.background import Background
 from informed.attacks.inversion.derivatives import (
     Differentiated,
     DifferentiatedPrograms,
@@ -171,5 +171,5 @@ def test_derivatives_by_response_may_be_farther_off(
     )
     told = factory.knowledge(public=split.shadow)
     background = Background(InversionConfig(), told, jax.random.key(5))
-    background.__dict__["bending"] = Bending(0.05, misleading)
+    background.__dict__ |= {"curvature": 0.05, "misleading": misleading}
     assert background.bent is bent
