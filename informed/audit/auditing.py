@@ -192,8 +192,8 @@ def audit(
         )
         guesses = [judging.summary(b, targets, pool) for b in baselines]
         ids = audited.split.test_indices
-        ranking = ranked_records.rank(targets, ids, played, verdicts, least)
-        pictures = ranked_records.pictures(ranking.order, targets, played, baselines)
+        rows, order = ranked_records.rank(targets, ids, played, verdicts, least)
+        pictures = ranked_records.pictures(order, targets, played, baselines)
     values = {
         "schema": document.VERSION,
         "kind": "audit",
@@ -221,7 +221,7 @@ def audit(
         "baselines": guesses,
         "attacks": [timetable.with_advice(row) for row in attacks],
         "membership": membership,
-        "records": ranking.rows,
+        "records": rows,
         "defences": [
             row | {"attacks": [timetable.with_advice(attack) for attack in attacks]}
             for row, attacks in zip(stops, defended, strict=True)

@@ -1,6 +1,5 @@
 """Which records an audit or a run gives away: the targets, worst first."""
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -11,19 +10,6 @@ from shadow.data import Examples
 
 # Targets that a page shows, at most.
 SHOWN = 12
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Ranking:
-    """The targets of attacks, ranked.
-
-    Attributes:
-      rows: one a target, worst first; JSON-able.
-      order: positions of the targets, worst first.
-    """
-
-    rows: list[dict[str, Any]]
-    order: list[int]
 
 
 def pictures(
@@ -57,7 +43,7 @@ def rank(
     trials: list[Trial],
     verdicts: list[judging.Verdict | None],
     least: np.ndarray,
-) -> Ranking:
+) -> tuple[list[dict[str, Any]], list[int]]:
     """Rank the targets by the least error of any attack on one unknown record.
 
     Args:
@@ -66,6 +52,7 @@ def rank(
       trials: what attacks made of them.
       verdicts: on each trial; None: it wasn't played.
       least: (targets,), errors of the best guesses without a release.
+    Returns: a row each, JSON-able; positions of the targets; both worst first.
     """
     by_attack: dict[str, np.ndarray] = {}
     best, read = np.full(len(truth), np.inf), np.zeros(len(truth), bool)
@@ -102,4 +89,4 @@ def rank(
         }
         for i in order
     ]
-    return Ranking(rows=rows, order=order)
+    return rows, order

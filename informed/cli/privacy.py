@@ -121,10 +121,9 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         if not 0 < kappa <= 1:
             raise ValueError(f"Expected --kappa in (0, 1], got {kappa!r}.")
         log_kappa = math.log(kappa)
-    if getattr(arguments, "history", None) is None:
-        result, bound = _of_arguments(arguments, log_kappa)
-    else:
-        result, bound = _of_history(arguments, log_kappa)
+    by_history = getattr(arguments, "history", None) is not None
+    bounded = _of_history if by_history else _of_arguments
+    result, bound = bounded(arguments, log_kappa)
     if arguments.json:
         print(json.dumps(files.finite(result), allow_nan=False))
     else:
@@ -146,7 +145,10 @@ def _of_arguments(
         "steps": arguments.steps,
         "sampling_probability": 1.0 if probability is None else probability,
     }
-    if arguments.command == "calibrate":
+    calibration = None
+    if arguments.command == "bound":
+        sigma = arguments.noise_multiplier
+    else:
         calibration = dp.calibrate(
             arguments.gamma,
             log_kappa=log_kappa,
@@ -155,10 +157,8 @@ def _of_arguments(
             **(training if batches is None else {"batches": batches}),
         )
         sigma = calibration.noise_multiplier
-    else:
-        sigma = arguments.noise_multiplier
     # No noise at all, which calibration may find to be enough, has no mechanism.
-    least = float(np.finfo(float).tiny) if arguments.command == "calibrate" else sigma
+    least = float(np.finfo(float).tiny) if calibration else sigma
     run: Any
     if batches is None:
         run = dp.PoissonGaussian(
@@ -174,13 +174,8 @@ def _of_arguments(
             "steps": batches.steps,
             "sampling_probability": None if shuffled else batches.sampling_probability,
         }
-    if arguments.command == "calibrate":
-        bound, epsilon = calibration.bound, calibration.epsilon
-    else:
-        bound = dp.rero_bound(run, log_kappa=log_kappa)
-        epsilon = accounting.epsilon(run, arguments.delta)
-    result = _result(
-        arguments, sigma, log_kappa, bound, epsilon, assumption, arguments.records
+    result, bound = _result(
+        arguments, log_kappa, run, sigma, assumption, arguments.records, calibration
     )
     return result | training, bound
 
@@ -207,16 +202,9 @@ def _of_history(
         ) from error
     history = dp.History.of(values)
     run = history.mechanism(arguments.relation)
-    bound = dp.rero_bound(run, log_kappa=log_kappa)
-    epsilon, assumption = accounting.epsilon(run, arguments.delta), dp.assumption(run)
-    result = _result(
-        arguments,
-        history.noise_multiplier,
-        log_kappa,
-        bound,
-        epsilon,
-        assumption,
-        history.records,
+    sigma, assumption = history.noise_multiplier, dp.assumption(run)
+    result, bound = _result(
+        arguments, log_kappa, run, sigma, assumption, history.records
     )
     if history.changed:
         result["assumption"] += (
@@ -237,14 +225,22 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _result(
     arguments: argparse.Namespace,
-    sigma: float,
     log_kappa: float,
-    bound: dp.ReRoBound,
-    epsilon: float,
+    run: Any,
+    sigma: float,
     assumption: dp.Assumption,
     records: int | None,
-) -> dict[str, Any]:
-    """Collect what is said of every bound: its numbers, assumptions and notes."""
+    calibration: dp.Calibration | None = None,
+) -> tuple[dict[str, Any], dp.ReRoBound]:
+    """Bound a mechanism, or take its bound from a calibration, and say what it assumes.
+
+    Returns: numbers, assumptions and notes; the bound.
+    """
+    if calibration is None:
+        bound = dp.rero_bound(run, log_kappa=log_kappa)
+        epsilon = accounting.epsilon(run, arguments.delta)
+    else:
+        bound, epsilon = calibration.bound, calibration.epsilon
     notes, otherwise = [], []
     if arguments.relation == "zero_out":
         notes.append(
@@ -267,7 +263,7 @@ def _result(
                 "relation": mechanism.relation,
             }
         )
-    return {
+    result = {
         "noise_multiplier": sigma,
         "log_kappa": log_kappa,
         "log_gamma": float(bound.log_gamma),
@@ -281,6 +277,7 @@ def _result(
         "otherwise": otherwise,
         "notes": notes,
     }
+    return result, bound
 
 
 def _batches(arguments: argparse.Namespace) -> dp.Batches | None:

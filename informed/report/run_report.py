@@ -51,7 +51,7 @@ def report(
     ids = np.asarray(run.released.array("test_indices"))
     verdicts = [judging.verdict(t, targets, pool, baselines) for t in trials]
     least = judging.thresholds(baselines)
-    ranking = ranked_records.rank(targets, ids, trials, verdicts, least)
+    rows, order = ranked_records.rank(targets, ids, trials, verdicts, least)
     values = {
         "schema": VERSION,
         "kind": "run",
@@ -59,7 +59,7 @@ def report(
         "preflight": None,
         **_judged(run, trials, baselines),
         "membership": [],
-        "records": ranking.rows,
+        "records": rows,
         "defences": [],
         "bounds": {"rows": [], "why_not": "a report plays nothing"},
         "configuration": run.results["configuration"],
@@ -73,7 +73,7 @@ def report(
     }
     # The records that every attack was tried on.
     tried = min((len(t.images) for t in trials if t.images is not None), default=0)
-    order = [i for i in ranking.order if i < tried]
+    order = [i for i in order if i < tried]
     return Report(
         values=files.finite(values),
         pictures=ranked_records.pictures(order, targets, trials, baselines),

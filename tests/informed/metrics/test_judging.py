@@ -194,9 +194,9 @@ def test_records_are_ranked_by_the_least_error(truth, pool):
     baselines = judging.baselines(truth, pool)
     played, least = trial(guesses), judging.thresholds(baselines)
     verdict = judging.verdict(played, truth, pool, baselines)
-    ranking = ranked_records.rank(truth, np.arange(10), [played], [verdict], least)
-    assert ranking.order == list(range(10))
-    assert [row["record"] for row in ranking.rows] == list(range(10))
+    rows, order = ranked_records.rank(truth, np.arange(10), [played], [verdict], least)
+    assert order == list(range(10))
+    assert [row["record"] for row in rows] == list(range(10))
 
 
 def gaussian(means, sigma):
