@@ -3,7 +3,6 @@
 import dataclasses
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
@@ -77,24 +76,6 @@ def test_an_epoch_is_that_of_a_shorter_training(factory, targets):
     assert abs(found[5][4] / found[3][2] - 1) > 1e-3
 
 
-def test_relus_have_zero_gradients(factory, targets):
-    """Black pixels aside, which have none with any activation."""
-    victim = shadow.build_victim(
-        shadow.VictimConfig(widths=(6,), activation="relu"),
-        image_shape=(8, 8, 1),
-        num_classes=10,
-    )
-    descent = dataclasses.replace(factory.descent, victim=victim)
-    relu = dataclasses.replace(factory, algorithm=descent)
-    zeros = {
-        name: diagnostics.gradients(f, targets).zeros[:, 9]
-        for name, f in (("elu", factory), ("relu", relu))
-    }
-    assert zeros["elu"][0] == 0  # hidden biases
-    assert zeros["relu"][0] > 0.1
-    assert zeros["relu"][1] > zeros["elu"][1]
-
-
 def test_a_random_initialisation_hides_the_target(factory, targets):
     """Appendix A: with a shared one the loss tells, with a random one much less."""
     found = {}
@@ -118,19 +99,3 @@ def test_a_random_initialisation_hides_the_target(factory, targets):
     truth = np.repeat([1, 0], 19)
     scores = -np.concatenate([both["seen"], both["unseen"]])
     assert diagnostics.auc(**both) == roc_auc_score(truth, scores)
-
-
-def test_bad_input(factory, targets):
-    with pytest.raises(ValueError, match="number of targets"):
-        diagnostics.gradients(factory, targets.take(np.arange(0)))
-
-
-def test_losses_are_optaxs(factory, targets):
-    victim, weights = factory.descent.victim, factory.train(targets.take(np.arange(2)))
-    losses = diagnostics.target_losses(victim, weights, targets)
-    for row, theta in zip(losses, weights, strict=True):
-        logits = victim.apply(victim.unflatten(jnp.asarray(theta)), targets.images)
-        expected = optax.softmax_cross_entropy_with_integer_labels(
-            logits, targets.labels
-        )
-        np.testing.assert_allclose(row, expected, rtol=1e-4, atol=1e-5)

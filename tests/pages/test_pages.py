@@ -18,6 +18,7 @@ import pytest
 
 import informed
 from informed.report import figures
+from tests.informed.audit.audited_trainings import SOURCE
 from tests.pages import browser
 
 ROOT = Path(__file__).parents[2]
@@ -30,18 +31,6 @@ pytestmark = pytest.mark.skipif(
     browser.find() is None, reason="no Chromium: apt-get install chromium"
 )
 
-SOURCE = """
-import jax
-import jax.numpy as jnp
-
-def train(images, labels, key):
-    x = images.reshape(len(images), -1)
-    start = jax.random.normal(key, (x.shape[1], 10)) / 8
-    def step(w, _):
-        slope = x.T @ (jax.nn.softmax(x @ w) - jax.nn.one_hot(labels, 10))
-        return w - 0.5 * slope / len(x), None
-    return {"w": jax.lax.scan(step, start, length=5)[0]}
-"""
 # In dark only the colours of a page are others.
 VIOLATIONS = """axe.run(document, {resultTypes: ["violations"],
   ...(matchMedia("(prefers-color-scheme: dark)").matches &&

@@ -5,10 +5,21 @@ import time
 import jax
 import numpy as np
 
-from informed.audit import (
-    auditing,
-)
+from informed.audit import auditing
 from informed.audit.auditing import AuditConfig
+
+SOURCE = """
+import jax
+import jax.numpy as jnp
+
+def train(images, labels, key):
+    x = images.reshape(len(images), -1)
+    start = jax.random.normal(key, (x.shape[1], 10)) / 8
+    def step(w, _):
+        slope = x.T @ (jax.nn.softmax(x @ w) - jax.nn.one_hot(labels, 10))
+        return w - 0.5 * slope / len(x), None
+    return {"w": jax.lax.scan(step, start, length=5)[0]}
+"""
 
 
 def linear(images, labels, key):

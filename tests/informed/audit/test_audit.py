@@ -18,29 +18,21 @@ from informed.audit import Report, contract, schema, subject
 from informed.cli import main
 from informed.report import html_page, words
 from shadow import checks, files
-from tests.informed.audit.audited_trainings import linear
+from tests.informed.audit.audited_trainings import SOURCE, linear
 
-SOURCE = """
-import jax
-import jax.numpy as jnp
-
-def train(images, labels, key):
-    x = images.reshape(len(images), -1)
-    start = jax.random.normal(key, (x.shape[1], 10)) / 8
-    def step(w, _):
-        slope = x.T @ (jax.nn.softmax(x @ w) - jax.nn.one_hot(labels, 10))
-        return w - 0.5 * slope / len(x), None
-    return {"w": jax.lax.scan(step, start, length=5)[0]}
-
+PREDICTS = (
+    SOURCE
+    + """
 def predict(released, images):
     return images.reshape(len(images), -1) @ released["w"]
 """
+)
 
 
 @pytest.fixture(scope="module")
 def code(tmp_path_factory):
     file = tmp_path_factory.mktemp("audit") / "linear_of_test.py"
-    file.write_text(SOURCE)
+    file.write_text(PREDICTS)
     return f"{file}:train"
 
 

@@ -4,12 +4,7 @@ import time
 
 import pytest
 
-from informed.audit import (
-    contract,
-    subject,
-    timetable,
-    trials,
-)
+from informed.audit import contract, subject, timetable, trials
 from shadow import checks, limits
 from tests.informed.audit.audited_trainings import slow_numpy
 
