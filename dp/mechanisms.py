@@ -1,12 +1,14 @@
-"""Mechanisms: what is known of a release's privacy, and the bounds that follow.
+"""Mechanisms: one class per guarantee of privacy, with the bounds that follow.
 
-Every mechanism names its neighbouring relation (see `bounds`), and gives all bounds
-that are valid for it; `rero.rero_bound` takes the least.
+From kappa, the chance of reconstructing a record without seeing the release, a
+mechanism computes upper bounds on gamma, the chance with it: all that are valid under
+its neighbouring relation (see `bounds`). `rero.rero_bound` takes the least. Theorems
+and corollaries are those of Balle, Cherubin and Hayes 2022.
 
 sigma, the noise multiplier, is the standard deviation of the noise on the *sum* of
 clipped gradients over the clipping norm. The number that a sum is divided by has to be
-public: with the realised size of a batch, statistics of the target or batch
-normalisation none of this holds.
+public. None of this holds if that is the realised size of a batch, if statistics
+computed from the target are used, or with batch normalisation.
 
 Limits: with infinite noise gamma is kappa; an infinite epsilon or rho promises nothing,
 and gamma is 1. No field may be NaN.
@@ -115,8 +117,8 @@ class PoissonGaussian:
       noise_multiplier: sigma, > 0. Infinite: gamma is kappa.
       sampling_probability: q, the probability of a record to be in a step, in (0, 1].
       steps: T, the number of steps.
-      relation: under "replace_one" sampling isn't known to help by a dominating pair;
-        the bound is then that of full batches.
+      relation: under "replace_one" no dominating pair is known for sampled batches; the
+        bound is then that of full batches.
       grid: the spacing of the grid of the privacy loss, in nats; a coarser one is
         faster, and its bound higher.
     """

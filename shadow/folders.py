@@ -18,7 +18,7 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
 
 
 def read(path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
-    """Every picture below a folder of classes.
+    """Read the pictures of a folder of classes; subfolders of a class are left out.
 
     Returns: (whole numbers (pictures, height, width, channels), labels (pictures,),
       which are positions in `classes(path)`).

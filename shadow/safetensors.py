@@ -1,7 +1,9 @@
 """Arrays in .safetensors files, which never run code when they are read.
 
-The format is plain: the length of a header, the header as JSON, the numbers. bfloat16
-is NumPy's by ml_dtypes, which the format's own library doesn't give to NumPy.
+The format is plain: the length of a header, the header as JSON, the numbers. The
+library `safetensors` isn't used because its reader for NumPy cannot load bfloat16, a
+type that `ml_dtypes` adds to NumPy. `write` adds a SHA-256; files without one are read
+unchecked.
 Source: https://github.com/huggingface/safetensors, format.
 """
 

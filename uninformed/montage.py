@@ -1,4 +1,4 @@
-"""Pictures of images in rows, which the experiments on weights alone share."""
+"""Draw rows of images with labels as a PNG; experiments on weights alone share it."""
 
 from collections.abc import Sequence
 from pathlib import Path

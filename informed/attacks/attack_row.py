@@ -1,4 +1,8 @@
-"""What a row of `attacks.registry` says of an attack, and what it is made of."""
+"""The types of the attack registry (`attacks.registry`).
+
+A `Row` describes an attack, `Facts` are what decides whether it applies to a model, and
+`Material` is what the attack is built from.
+"""
 
 import dataclasses
 import pkgutil

@@ -1,13 +1,14 @@
 """Whether training is chaotic: twins of a record lead to unrelated weights.
 
 Such training may withstand the attacks here, and nothing bounds what another attack
-would find. The record's way to another public record is the measure: how far does a
-weight move on a small part of that way, in units of what this part would be worth if it
-moved in proportion? About 1 for smooth training; a few for ReLU and for Adam, whose
-kinks cancel out along the way; as much as one over the part in chaos, where models of a
-record and of its twin are as far apart as models of two records.
+would find. A twin of a record lies a small part of the way to another public record.
+The measure is how far a weight moves from the record's model to its twin's, over what
+that part of the way would be worth if weights moved in proportion. It is about 1 for
+smooth training, and a few for ReLU and for Adam, whose kinks cancel out along the way.
+In chaos it grows up to one over the part (100 for a hundredth of the way), because the
+twin's model is then as far off as that of any other record.
 
-The *typical* weight is asked, the median one. In the norm of theta the wildest weights
+The *typical* weight counts, the median one. In the norm of theta the wildest weights
 count, while an attack reads the tame ones: by `benchmarks.chaos` the growth of the
 typical weight tells what can be inverted, that of the norm doesn't.
 """

@@ -225,7 +225,7 @@ class Subject:
             "key_is_public": not secret,
             "version": self.contract.version,
         }
-        algorithm: Any  # their `quiet` gives a function again, which is an Algorithm
+        algorithm: Any  # an Algorithm; mypy can't see that of `quiet`
         if self.engine == "jax":
             algorithm = JaxFunction(**settings)
         elif self.engine == "runs":

@@ -4,14 +4,17 @@ With n known rows, mean m and variance v of all n + 1, column by column:
 
     x = (n + 1) m - sum_i k_i,        g = sum_i (k_i - m)^2 + (x - m)^2 - (n + 1) v = 0.
 
-The second equation is not needed to find x, so it can confirm it. If one known value w
-is wrong by d, x is wrong by -d and g = 2 d (w - x - d). So |g| <= t leaves
+The second equation is not needed to find x, so it can confirm it. If the true value of
+one known w is w - d, x is wrong by -d and g = 2 d (w - x - d). So |g| <= t leaves
 
     |d| <= t / |w - x|, or 4 sqrt(t) where (w - x)^2 < 4 t:
 
-the certificate holds to the larger of these over all known values, in every column by
-itself. It has one blind spot: d = w - x, where the wrong known value equals the true
-value of the missing row. Columns of few values make that likely and are not certified.
+a certified column is accurate to the largest of these bounds over all known values.
+
+The certificate has two blind spots. One wrong known value passes where d = w - x: it
+then equals the true value of the missing row. Columns of few values make that likely
+and are not certified. Two or more wrong values of one column pass if their effects on g
+cancel, which takes one coincidence to the last digits.
 """
 
 from typing import Any

@@ -1,8 +1,9 @@
-"""Derivatives of training on many points, by how these answer a small change.
+"""Fast derivatives of the weights in the target, for inversion of large trainings.
 
-One target among thousands moves the weights little. So around training on D_- alone,
-which is at theta_t after t steps, the gradient of D_- is linear in what the target has
-changed:
+Inversion needs the Jacobian of the trained weights in the target z. One target among
+thousands of known points (D_-) moves the weights little. So around training on D_-
+alone, which is at theta_t after t steps, the gradient of D_- is linear in what the
+target has changed:
 
     g(theta_t + delta) = g(theta_t) + H_t delta
 
@@ -33,7 +34,7 @@ from shadow.victims import FirstLayer, Params
 # Known points from which on H_t is made; with fewer the training itself is
 # differentiated, and what is neglected here would be larger. MNIST at 1,000:
 # derivatives are wrong by 0.3 (0.1 where training is differentiated); most targets need
-# as many steps, one of 20 another start.
+# as many Gauss-Newton steps as with exact derivatives, one of 20 needs another start.
 _FEWEST = 1000
 # Memory that all H_t together may take, in bytes.
 _BYTES = 1 << 30
