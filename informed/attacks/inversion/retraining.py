@@ -37,6 +37,7 @@ RANK = 100
 Unknowns = Float[np.ndarray, "unknown height width channels"]
 Labels = Int[np.ndarray, " unknown"]
 Basis = Float[np.ndarray, "m pixels"]
+Leading = Float[np.ndarray, "leading pixels"]
 Thetas = Float[np.ndarray, "points params"]
 
 

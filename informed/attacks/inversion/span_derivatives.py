@@ -22,7 +22,12 @@ from jaxtyping import Array
 from informed.attacks.inversion import response
 from informed.attacks.inversion.cloud_regression import Local
 from informed.attacks.inversion.response import Response, Target
-from informed.attacks.inversion.retraining import Basis, Labels, Unknowns
+from informed.attacks.inversion.retraining import (
+    Basis,
+    Labels,
+    Leading,
+    Unknowns,
+)
 from shadow.parallel import BY_ROW, EVERYWHERE, sharded
 from shadow.training import GradientDescent, span_losses
 from shadow.training import gram_form as gram
@@ -204,7 +209,7 @@ class Span:
         with jax.default_matmul_precision("highest"):
             return gram.products(self._w, self.data[0], flat)
 
-    def _by_training(self, images: Unknowns, labels: Labels, lead: Basis) -> _Parts:
+    def _by_training(self, images: Unknowns, labels: Labels, lead: Leading) -> _Parts:
         """Return slopes through the inner products, (tangents, params), and a.
 
         The images by which coefficients are multiplied are held still.
@@ -230,7 +235,7 @@ class Span:
         moved = moved.reshape(*slopes.fixed.shape[:2], -1)
         return self._thetas(moved, slopes.rest), np.asarray(value.targets, np.float64)
 
-    def _by_response(self, images: Unknowns, labels: Labels, lead: Basis) -> _Parts:
+    def _by_response(self, images: Unknowns, labels: Labels, lead: Leading) -> _Parts:
         """Do as `_by_training` for one point, by how D_- answers (`response`)."""
         assert self.response is not None
         flat = jnp.asarray(images.reshape(-1), self.data[0].dtype)
@@ -271,7 +276,7 @@ class Span:
         leaves = [np.reshape(x, (len(moved), -1)) for x in jax.tree.leaves(params)]
         return np.concatenate(leaves, axis=1)
 
-    def _tangents(self, lead: Basis, unknown: int) -> tuple[np.ndarray, ...]:
+    def _tangents(self, lead: Leading, unknown: int) -> tuple[np.ndarray, ...]:
         """Return directions (cross, target_start, target_gram) of inner products.
 
         There is one per lead and point, one per unit and point, one per pair of points.
@@ -290,7 +295,7 @@ class Span:
         squares[rows, i, j] = squares[rows, j, i] = 1
         return cross, starts, squares
 
-    def _mixture(self, flat: np.ndarray, basis: Basis, lead: Basis) -> np.ndarray:
+    def _mixture(self, flat: np.ndarray, basis: Basis, lead: Leading) -> np.ndarray:
         """Return (tangents, columns): how columns of the Jacobian move products."""
         points, w = np.eye(len(flat)), np.asarray(self._w, np.float64)
         onto = np.eye(len(basis)) if lead is basis else lead @ basis.T
