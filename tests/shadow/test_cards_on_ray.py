@@ -11,7 +11,7 @@ from tests.shadow import workers
 
 
 def models(folder):
-    return [work.store.read().weights for work in workers.prepare(str(folder))]
+    return [store.read().weights for store in workers.prepare(str(folder))]
 
 
 @pytest.fixture(scope="module")
