@@ -188,11 +188,16 @@ class Store(Blocks):
           progress: show a bar with models/s and the time left.
           on_block: called after each commit.
         Raises: as `Factory.train` and `write_block`; ValueError: the store was opened
-          to be read; as the launcher.
+          to be read, or blocks and a launcher; as the launcher.
         """
         factory, targets = self.factory, self._targets
         assert targets is not None
         if launcher is not None:
+            if blocks is not None:
+                raise ValueError(
+                    "Expected blocks or a launcher, got both: a launcher divides the"
+                    " blocks itself."
+                )
             prepare = functools.partial(tuple, [self])
             launcher(prepare, progress=progress, on_block=on_block)
             return

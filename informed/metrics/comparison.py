@@ -8,7 +8,7 @@ from scipy import stats
 
 from informed.metrics import galleries
 from informed.metrics.pixels import Rate, mse, nearest_neighbours, success_rate
-from shadow import checks
+from shadow import checks, copies
 from shadow.data import Examples
 from shadow.threat import Reconstruction
 
@@ -94,7 +94,8 @@ def compare(
       targets: the true records.
       guesses: what attacks made of them, one guess a target, in the same order.
       gallery: what the nearest-neighbour oracle draws from; None: the other targets.
-    Raises: ValueError: no guesses, guesses of another number or shape, or no neighbour.
+    Raises: ValueError: no guesses, guesses of another number or shape, no neighbour, or
+      a gallery that holds a target.
     """
     if not guesses:
         raise checks.FieldError("guesses", "Expected at least one of {}, got none.")
@@ -110,6 +111,12 @@ def compare(
     oracle = _oracle(targets, gallery)
     source = "the other targets"
     if gallery is not None:
+        if copies.among(targets.images, gallery.images).any():
+            raise checks.FieldError(
+                "gallery",
+                "Expected a {} without the targets; a nearest neighbour that is the"
+                " target itself is no baseline.",
+            )
         source = f"a gallery of {len(gallery)} records"
     return Comparison(
         targets=len(targets),

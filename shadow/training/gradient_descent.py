@@ -191,6 +191,22 @@ class GradientDescent:
         params = jax.eval_shape(self.victim.init, jax.random.key(0))
         return linearity.is_linear(self.optimiser, params)
 
+    def require_plain_penalty(self) -> None:
+        """Refuse an optimiser that decays weights by itself.
+
+        For attacks on stationary points: there the gradient of the loss with the
+        penalty of `weight_decay` is zero, and that of another penalty isn't known.
+
+        Raises: FieldError: it moves weights where the gradient is zero.
+        """
+        params = jax.eval_shape(self.victim.init, jax.random.key(0))
+        if not linearity.rests(self.optimiser, params):
+            raise checks.FieldError(
+                "optimiser",
+                "Expected {} to leave weights where the gradient is zero; it decays"
+                " them. Give the L2 penalty as weight_decay= instead.",
+            )
+
     @property
     def in_span(self) -> bool:
         """Whether A keeps the first layer in the span of the data (see `gram_form`)."""

@@ -111,6 +111,23 @@ def _programs(values: Any) -> Iterator[Jaxpr]:
             yield value
 
 
+def rests(optimiser: optax.GradientTransformation, params: Params) -> bool:
+    """Say whether weights stay where every gradient is zero, as in the first steps.
+
+    With weight decay inside the optimiser they don't.
+
+    Args: as `is_linear`.
+    """
+    with jax.ensure_compile_time_eval():
+        params = jax.tree.map(lambda leaf: jnp.ones(leaf.shape), params)
+        zeros, state = jax.tree.map(jnp.zeros_like, params), optimiser.init(params)
+        for _ in range(_STEPS):
+            change, state = optimiser.update(zeros, state, params)
+            if any(np.any(leaf) for leaf in jax.tree.leaves(change)):
+                return False
+    return True
+
+
 def _same_for_all(optimiser: optax.GradientTransformation, params: Params) -> bool:
     """Whether all weights move as a weight of another tree does, from equal values."""
 

@@ -25,7 +25,6 @@ def trained(digits):
 
 @pytest.mark.slow
 def test_it_tells_digits_apart(trained, digits):
-    """What it says of its accuracy holds for images it never saw."""
     fresh = digits.take(np.arange(1000, 1797))
     found = trained.log_probabilities(fresh.images).argmax(axis=1)
     assert trained.accuracy > 0.9
@@ -34,7 +33,6 @@ def test_it_tells_digits_apart(trained, digits):
 
 @pytest.mark.slow
 def test_kl_against_scipy(rng):
-    """On a network that is a matrix."""
     matrix = rng.normal(size=(16, 5)).astype(np.float32)
     classifier = Classifier(lambda p, x: x.reshape(len(x), -1) @ p, matrix, 1.0)
     one, two = rng.random((2, 7, 4, 4, 1)).astype(np.float32)

@@ -70,9 +70,6 @@ def test_what_a_killed_worker_leaves_is_swept_up(tmp_path, undisturbed):
 def test_a_share_that_isnt_one_is_refused(text):
     with pytest.raises(ValueError, match=r"such as 3/16|\[0, |>= 1"):
         Share.parse(text)
-
-
-def test_a_share_is_read():
     assert Share.parse("3/16") == Share(3, of=16)
 
 
@@ -196,9 +193,11 @@ def python_store(folder):
 
 
 def test_a_store_to_be_read_is_not_filled(tmp_path):
-    python_store(tmp_path)
+    store = python_store(tmp_path)
     with pytest.raises(ValueError, match="opened to be read"):
         shadow.Store(tmp_path).fill()
+    with pytest.raises(ValueError, match="blocks or a launcher, got both"):
+        store.fill(blocks=[0], launcher=shadow.Share(0, of=2))
 
 
 def test_a_store_reaches_another_process_with_its_factory(tmp_path):

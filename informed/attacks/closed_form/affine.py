@@ -31,7 +31,8 @@ class GlmAttack:
 
         Returns: images and labels; residuals: the implied relative error, squared. A
           release that doesn't determine its target gets the mean image of D_-.
-        Raises: FieldError: A isn't gradient descent on an affine victim.
+        Raises: FieldError: A isn't gradient descent on an affine victim, or decays
+          weights inside its optimiser.
         """
         del key
         knowledge.require(release, "fixed", "algorithm")
@@ -47,6 +48,7 @@ class GlmAttack:
                 " closed form.",
             )
         assert isinstance(algorithm, GradientDescent)
+        algorithm.require_plain_penalty()
         known = fixed.images.reshape(len(fixed), -1)
         penalty = algorithm.weight_decay * (len(fixed) + 1)
         # Slices by hand: weights of float64 stay in float64.

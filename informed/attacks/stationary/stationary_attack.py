@@ -128,6 +128,7 @@ class StationaryAttack:
                 "Expected {} without privacy: clipped gradients with noise have no"
                 " stationary point.",
             )
+        algorithm.require_plain_penalty()
         params = algorithm.victim.num_params
         if self.config.models and params > self.config.most_params:
             raise checks.FieldError(

@@ -17,14 +17,7 @@ import informed
 import shadow
 from informed.attacks import registry
 from informed.attacks.attack_row import Material
-from informed.audit import (
-    auditing,
-    contract,
-    instability,
-    preflight,
-    subject,
-    trials,
-)
+from informed.audit import auditing, contract, instability, preflight, subject, trials
 from informed.audit.auditing import AuditConfig
 from informed.audit.findings import AuditStoppedError
 from informed.cli import audit_command as audit

@@ -97,5 +97,7 @@ def test_what_cannot_be_compared_is_refused(targets):
         informed.compare(small, guess)
     with pytest.raises(ValueError, match="gallery with records of shape"):
         informed.compare(targets, guess, gallery=small)
+    with pytest.raises(ValueError, match="gallery without the targets"):
+        informed.compare(few, of_few, gallery=targets)
     with pytest.raises(ValueError, match="no other targets"):
         informed.compare(one, of_one)

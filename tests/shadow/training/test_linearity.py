@@ -8,7 +8,7 @@ import pytest
 
 from informed.experiment.training_settings import TrainingConfig
 from shadow import training, victims
-from shadow.training.linearity import is_linear
+from shadow.training.linearity import is_linear, rests
 
 PARAMS = {
     "hidden": {"w": jnp.ones((4, 3)), "b": jnp.ones(3)},
@@ -49,6 +49,17 @@ def test_linear_optimisers_are_known(name):
 @pytest.mark.parametrize("name", OTHERS)
 def test_no_other_is_taken_for_one(name):
     assert not is_linear(OTHERS[name], PARAMS)
+
+
+def test_weights_without_gradients_rest_unless_they_decay():
+    """Closed forms took decay inside an optimiser for no penalty, without a word."""
+    every = LINEAR | OTHERS
+    moving = {name for name, one in every.items() if not rests(one, PARAMS)}
+    assert moving == {"weight decay", "adamw", "noisy"}
+    victim = victims.build(victims.VictimConfig(), image_shape=(2, 2, 1), num_classes=2)
+    descent = training.GradientDescent(victim=victim, optimiser=every["adamw"])
+    with pytest.raises(ValueError, match=r"weight_decay= instead"):
+        descent.require_plain_penalty()
 
 
 def test_any_optimiser_trains_as_the_plain_loop_does(split, key):
