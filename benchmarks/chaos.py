@@ -118,8 +118,8 @@ def _measured(
         for epochs in (EPOCHS, 1)
     )
     weights = factory.train(split.test)
-    told = factory.knowledge(public=split.shadow)
-    background = Background(CONFIG, told, jax.random.key(2))
+    knowledge = factory.knowledge(public=split.shadow)
+    background = Background(CONFIG, knowledge, jax.random.key(2))
     for i in left:
         label = split.test.labels[i : i + 1]
         public = split.shadow.take(np.flatnonzero(split.shadow.labels == label[0]))
@@ -127,7 +127,7 @@ def _measured(
         assert stable is not None
         found = informed.Inversion(config=CONFIG)(
             shadow.publish(weights[i : i + 1]),
-            dataclasses.replace(told, labels=label),
+            dataclasses.replace(knowledge, labels=label),
             key=jax.random.key(1),
         )
         error = float(informed.mse(split.test.images[i : i + 1], found.images)[0])

@@ -81,10 +81,10 @@ def measured(framework: str, targets: int, seed: int) -> dict[str, object]:
         role="released",
     )
     release = shadow.publish(factory.train(parts.test))
-    told = factory.knowledge(public=parts.shadow)
+    knowledge = factory.knowledge(public=parts.shadow)
     attack = informed.Inversion(progress=True)
     started = time.monotonic()
-    found = attack(release, told, key=jax.random.key(seed + 1))
+    found = attack(release, knowledge, key=jax.random.key(seed + 1))
     seconds = time.monotonic() - started
     errors = informed.mse(parts.test.images, found.images)
     return {

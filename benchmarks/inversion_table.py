@@ -148,10 +148,10 @@ class Bench:
         """Another training algorithm; labels told where A is random."""
         factory, targets = self.factory(fields), self.split.test
         release = shadow.publish(factory.train(targets))
-        told = factory.knowledge(public=self.split.shadow)
-        if told.initialisation is None or told.training_key is None:
-            told = dataclasses.replace(told, labels=targets.labels)
-        row = self.attack(release, told)
+        knowledge = factory.knowledge(public=self.split.shadow)
+        if knowledge.initialisation is None or knowledge.training_key is None:
+            knowledge = dataclasses.replace(knowledge, labels=targets.labels)
+        row = self.attack(release, knowledge)
         if self.arguments.reconn:
             row |= self.learned(factory, release)
         return row
@@ -164,21 +164,21 @@ class Bench:
             key=jax.random.key(0),
             role="released",
         )
-        told = factory.knowledge(public=self.split.shadow)
-        return self.attack(shadow.publish(factory.train(self.split.test)), told)
+        knowledge = factory.knowledge(public=self.split.shadow)
+        return self.attack(shadow.publish(factory.train(self.split.test)), knowledge)
 
     def release(self, form: str) -> dict[str, Any]:
         """Weights in fewer bits, or rounded differently in training."""
         factory = self.factory({})
-        told = factory.knowledge(public=self.split.shadow)
+        knowledge = factory.knowledge(public=self.split.shadow)
         if form == "reordered":
             order = np.random.default_rng(0).permutation(len(self.split.fixed))
             other = self.factory({}, self.split.fixed.take(order))
             weights = other.train(self.split.test)
-            return self.attack(shadow.publish(weights), told)
+            return self.attack(shadow.publish(weights), knowledge)
         weights = factory.train(self.split.test)
         view = shadow.Layers.of(factory.descent.victim.layout, precision=form)
-        return self.attack(shadow.publish(weights, view), told)
+        return self.attack(shadow.publish(weights, view), knowledge)
 
     def tensor_float(self) -> dict[str, Any]:
         """A developer with other arithmetic. One shadow target tells how far off it is.
@@ -186,10 +186,10 @@ class Bench:
         The adversary, whose own arithmetic is full float32, can emulate TF32 once.
         """
         factory, test = self.factory({}), self.split.test
-        told = factory.knowledge(public=self.split.shadow)
+        knowledge = factory.knowledge(public=self.split.shadow)
         other = tensor_float.victim(test.image_shape, test.num_classes)
-        assert told.initialisation is not None
-        init = other.unflatten(jnp.asarray(told.initialisation))
+        assert knowledge.initialisation is not None
+        init = other.unflatten(jnp.asarray(knowledge.initialisation))
         train = dataclasses.replace(factory.descent, victim=other).train
         fixed = (self.split.fixed.images, self.split.fixed.labels)
 
@@ -205,12 +205,14 @@ class Bench:
             columns = slice(part.start, part.stop)
             deviations[:, columns] = np.sqrt(np.mean(off[:, columns] ** 2))
         deviations = np.tile(deviations, (len(test), 1))
-        return self.attack(shadow.Release(values=weights, deviations=deviations), told)
+        return self.attack(
+            shadow.Release(values=weights, deviations=deviations), knowledge
+        )
 
     def fixed(self, count: int, noise: float = 0.0) -> dict[str, Any]:
         """A fixed set of which the adversary knows some points wrongly, or not."""
         factory, fixed = self.factory({}), self.split.fixed
-        told = factory.knowledge(public=self.split.shadow)
+        knowledge = factory.knowledge(public=self.split.shadow)
         if noise:
             images = fixed.images.copy()
             rng = np.random.default_rng(0)
@@ -219,7 +221,7 @@ class Bench:
         else:
             known = fixed.take(slice(count, None))
         release = shadow.publish(factory.train(self.split.test))
-        return self.attack(release, dataclasses.replace(told, fixed=known))
+        return self.attack(release, dataclasses.replace(knowledge, fixed=known))
 
     def several(self, count: int) -> dict[str, Any]:
         """Several unknown points at once, their labels told."""
@@ -231,11 +233,11 @@ class Bench:
             larger = self.split.fixed.joined(points.take(slice(0, -1)))
             weights.append(self.factory({}, larger).train(points.take(slice(-1, None))))
             labels.append(points.labels)
-        told = factory.knowledge(public=self.split.shadow)
+        knowledge = factory.knowledge(public=self.split.shadow)
         start = time.perf_counter()
         each_game = informed.Inversion().several(
             shadow.publish(np.concatenate(weights)),
-            told,
+            knowledge,
             np.stack(labels),
             key=jax.random.key(1),
         )

@@ -110,12 +110,12 @@ def cell(seed: int, width: int, unknown: int, form: str, run: bool) -> dict[str,
     known = rest.joined(points.take(slice(0, -1)))
     factory = developer(known, seed=seed, victim={"widths": (width,)})
     layout = factory.descent.victim.layout
-    told = dataclasses.replace(factory.knowledge(public=split.shadow), fixed=rest)
+    knowledge = dataclasses.replace(factory.knowledge(public=split.shadow), fixed=rest)
     view: shadow.Layers = EVERYTHING
     if form != "float32":
         view = shadow.Layers.of(layout, precision=form)
     release = shadow.publish(factory.train(points.take(slice(-1, None))), view)
-    background = Background(CONFIG, told, jax.random.key(1))
+    background = Background(CONFIG, knowledge, jax.random.key(1))
     wrong = expected_wrong(
         background, Published.of(release, 0), split.shadow.take(slice(0, unknown))
     )
@@ -133,7 +133,7 @@ def cell(seed: int, width: int, unknown: int, form: str, run: bool) -> dict[str,
         return line
     start = time.perf_counter()
     (found,) = informed.Inversion(config=CONFIG).several(
-        release, told, points.labels[None], key=jax.random.key(1)
+        release, knowledge, points.labels[None], key=jax.random.key(1)
     )
     errors = matched(points.images, found.images)
     line["exact"] = float(np.mean(errors <= CONFIG.exact_mse))

@@ -204,8 +204,8 @@ def wrong(args: Any) -> Iterator[dict[str, Any]]:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     model = clone(estimator).fit(rows, labels)
-                told = labels[len(labels) - 1 - known.shape[0] : -1]
-                found, note = read_estimator(model, known, told)
+                knowledge = labels[len(labels) - 1 - known.shape[0] : -1]
+                found, note = read_estimator(model, known, knowledge)
                 certified += found is not None and found.certified
                 said[re.sub(r"[0-9][0-9.e-]*", "#", note)] += 1
             yield {
@@ -265,9 +265,9 @@ def _adam(count: int, seed: int) -> dict[str, Any]:
         role="released",
     )
     attack = SpanAttack()
-    told = factory.knowledge(public=parts.shadow)
+    knowledge = factory.knowledge(public=parts.shadow)
     release = shadow.publish(factory.train(parts.test))
-    found = attack(release, told, key=jax.random.key(1))
+    found = attack(release, knowledge, key=jax.random.key(1))
     assert found.certified is not None
     return {
         "model": "network of 8 units",

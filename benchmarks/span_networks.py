@@ -93,7 +93,7 @@ def networks(args: Any) -> Iterator[dict[str, Any]]:
             theta = np.concatenate(
                 [each.ravel() for each in train(every.images, every.labels, seed)]
             )
-            told = Knowledge(
+            knowledge = Knowledge(
                 fixed=every.take(np.arange(known)),
                 algorithm=algorithm,
                 training_key=seed,
@@ -106,7 +106,7 @@ def networks(args: Any) -> Iterator[dict[str, Any]]:
                 attack, started = SpanAttack(), time.monotonic()
                 written = theta if precision == "released" else theta.astype(precision)
                 release = shadow.publish(written.astype(theta.dtype)[None])
-                guess = attack(release, told, key=jax.random.key(seed))
+                guess = attack(release, knowledge, key=jax.random.key(seed))
                 assert guess.certified is not None
                 assert guess.trainings is not None
                 each[precision] = {

@@ -89,13 +89,13 @@ def seeds(arguments: argparse.Namespace, done: Lines) -> dict[str, Any]:
         seed=arguments.seed,
     )
     factory = developer(split.fixed, seed=arguments.seed, initialisation="seeded")
-    told = factory.knowledge(public=split.shadow)
-    assert told.seeds is not None
+    knowledge = factory.knowledge(public=split.shadow)
+    assert knowledge.seeds is not None
     release = shadow.publish(factory.train(split.test))
-    found = search(arguments, done, release, told)
-    starts = np.stack([told.seeds.theta(max(seed, 0)) for seed in found])
+    found = search(arguments, done, release, knowledge)
+    starts = np.stack([knowledge.seeds.theta(max(seed, 0)) for seed in found])
     right = (starts == factory.starts(np.arange(count))).all(axis=1)
-    invert(arguments, done, release, told, starts, split.test)
+    invert(arguments, done, release, knowledge, starts, split.test)
     sweeps, inverted = of_kind(done, "sweep"), of_kind(done, "inversion")
     seconds = sum(line["seconds"] for line in sweeps)
     rate = sum(line["seeds"] for line in sweeps) / seconds

@@ -83,15 +83,15 @@ def figure_12(lab: Lab) -> Found:
         ).seeing(of_first.standardiser)
         kernel = dataclasses.replace(config, kind="kernel").method()
         scratch = train("scratch", dataclasses.replace(network, epochs=200))
-        told = Knowledge()
+        knowledge = Knowledge()
         guesses = {
-            "network, from scratch": scratch(release, told).images,
-            "network, fine-tuned": tuned(release, told).images,
-            "network, zero shot": of_first(release, told).images,
+            "network, from scratch": scratch(release, knowledge).images,
+            "network, fine-tuned": tuned(release, knowledge).images,
+            "network, zero shot": of_first(release, knowledge).images,
             "network, zero shot, standardised anew": of_first.model(
                 own(release.values)
             ),
-            "kernel, from scratch": train("kernel", kernel)(release, told).images,
+            "kernel, from scratch": train("kernel", kernel)(release, knowledge).images,
             "kernel, both fixed sets": _pooled(
                 first, few, truth.weights, kernel, key=key, folder=folder / "pooled"
             ),

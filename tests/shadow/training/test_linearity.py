@@ -63,7 +63,6 @@ def test_weights_without_gradients_rest_unless_they_decay():
 
 
 def test_any_optimiser_trains_as_the_plain_loop_does(split, key):
-    """An optimiser that a configuration has no name for."""
     optimiser = optax.chain(optax.clip_by_global_norm(0.5), optax.lion(3e-3))
     victim = victims.build(
         victims.VictimConfig(widths=(6,)), image_shape=(8, 8, 1), num_classes=10
