@@ -45,6 +45,7 @@ from informed.experiment.training_settings import TrainingConfig
 from reconn import modules
 from reconn.feed import Batches
 from reconn.placement import Placement
+from reconn.sight import Sight
 from reconn.steps import Steps
 from shadow import Examples, devices, parallel, victims, width
 from shadow.training import GradientDescent
@@ -186,7 +187,9 @@ def network(features: int, shape: tuple[int, ...], **settings: Any) -> Row:
             for rest in ((features,), shape)
         ]
         run = Steps(
-            modules.build(method.module, features, shape),
+            modules.build(
+                method.module, Sight(num_features=features, image_shape=shape)
+            ),
             method.optimiser_for(steps),
             method.loss,
             Batches(*arrays, batch_size=method.batch_size),

@@ -26,6 +26,7 @@ import reconn
 from reconn import enlarging, modules
 from reconn.feed import Batches
 from reconn.placement import Placement
+from reconn.sight import Sight
 from reconn.steps import Steps
 from shadow import devices
 
@@ -75,8 +76,9 @@ def main() -> None:
 def _steps(method: reconn.Network, batches: Batches) -> Steps:
     """Return the steps of a network on these batches."""
     inputs, images = batches.arrays
+    sight = Sight(num_features=inputs.shape[1], image_shape=images.shape[1:])
     return Steps(
-        modules.build(method.module, inputs.shape[1], images.shape[1:]),
+        modules.build(method.module, sight),
         method.optimiser_for(batches.steps),
         method.loss,
         batches,

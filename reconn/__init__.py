@@ -7,6 +7,7 @@
 trainer   training, which returns an attack (`reconstructor`)
 kernel    ridge regression in closed form (`ridge`, `algebra`), and a `second_look`
 network   the paper's network: `modules`, `objective`, `optimisers`, `steps`
+refined   a network that corrects the kernel's guesses; `residual_cnn`, `pictures`
 features  a view of theta to the input of either; `shrinkage` follows both
 """
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from reconn.objective import Loss
     from reconn.optimisers import adam_cosine, rmsprop
     from reconn.reconstructor import Reconstructor, load
+    from reconn.refined import Refined
+    from reconn.residual_cnn import ResidualCnn as residual_cnn
     from reconn.trainer import train
 
 __getattr__, __dir__, __all__ = lazy.names(
@@ -35,6 +38,8 @@ __getattr__, __dir__, __all__ = lazy.names(
         "reconn.objective": "Loss",
         "reconn.optimisers": "adam_cosine rmsprop",
         "reconn.reconstructor": "Reconstructor load",
+        "reconn.refined": "Refined",
+        "reconn.residual_cnn": "residual_cnn=ResidualCnn",
         "reconn.trainer": "train",
     },
 )

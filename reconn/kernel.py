@@ -20,12 +20,13 @@ whitened distance.
 import dataclasses
 import hashlib
 import json
+import math
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float32
+from jaxtyping import Float, Float32
 
 from reconn.method import JUDGED, Features, Labels, Method, Run, TargetImages
 from reconn.ridge import RIDGES, Regression, squared_errors
@@ -33,11 +34,13 @@ from reconn.second_look import LEAST, SecondLook, Surrogate
 from shadow import bars, checks, files, views
 from shadow.records import NotMadeError
 
+Votes = Float[np.ndarray, "models labels"]
 # Grows when the same configuration would give something else; see `shadow.records`.
 REVISION = 4
 SUMS = "sha256.json"
 _QUERIES_AT_ONCE = 2048
 _TRIED = 1000  # models of a label on which ridges are tried, at most
+_LEFT_OUT = ("votes", "first", "second")  # of `LeftOut`, in files of their own
 _VARIES = 1e-3  # of the largest variance; features that vary less tell no labels
 
 
@@ -71,28 +74,40 @@ class Kernel(Method):
 
     def learn(self, run: Run) -> "KernelRegression":
         """Fit, judge on the validation models, and save; or read what was saved."""
-        folder, started = run.workdir / "kernel", time.monotonic()
-        if (folder / SUMS).exists():
-            return load(folder, run.images.shape[1:])
-        arrays = run.features, run.images, run.labels
-        features, images, labels = (values[: run.num_train] for values in arrays)
-        unseen = tuple(values[run.num_train :] for values in arrays)
-        model = fit(
-            features, images, labels, self, validation=unseen, progress=run.progress
-        )
-        guesses, named = model.labelled(unseen[0])
-        squares = np.square(guesses - unseen[1])
+        started = time.monotonic()
+        model, _ = learned(self, run)
+        unseen = slice(run.num_train, None)
+        guesses, named = model.labelled(run.features[unseen])
         line = {
-            "validation_mse": float(np.mean(squares, dtype=float)),
-            "validation_labels_right": float(np.mean(named == unseen[2])),
+            "validation_mse": float(
+                np.mean(np.square(guesses - run.images[unseen]), dtype=float)
+            ),
+            "validation_labels_right": float(np.mean(named == run.labels[unseen])),
             "seconds": round(time.monotonic() - started, 3),
         }
         run.still_ours()
         text = json.dumps(line) + "\n"
         files.write_bytes(run.workdir / "metrics.jsonl", text.encode())
-        if run.kept:
-            save(model, folder)
         return model
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LeftOut:
+    """What a kernel regression says of its own training models, each left out.
+
+    Attributes:
+      votes: for their labels.
+      first, second: images by the regression of their true label, at both looks; the
+        same where there is no second one. A second look leaves a model out of its own
+        surrogate and correction, but not out of the other models' first looks, so its
+        error is larger than that of a release.
+      labels: their true labels.
+    """
+
+    votes: Votes
+    first: Float32[np.ndarray, "models pixels"]
+    second: Float32[np.ndarray, "models pixels"]
+    labels: Labels
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -121,34 +136,80 @@ class KernelRegression:
 
     def labelled(self, features: Features) -> tuple[TargetImages, Labels]:
         """Return images, and the labels as far as theta tells them."""
-        starts = range(0, len(features), _QUERIES_AT_ONCE)
+        votes = self.votes(features)
+        labels = np.array(sorted(self.of_label))[votes.argmax(axis=1)]
+        return self.images(features, votes), labels
+
+    def votes(self, features: Features) -> Votes:
+        """Return one number a label, in their order; the largest is the likeliest."""
+        starts = range(0, max(1, len(features)), _QUERIES_AT_ONCE)
         parts = [features[i : i + _QUERIES_AT_ONCE] for i in starts]
-        votes = np.concatenate([self.label(part * self.telling) for part in parts])
-        known = np.array(sorted(self.of_label))
-        labels = known[votes.argmax(axis=1)]
-        if not self.mixed:
-            return self._of_labels(features, labels), labels
+        return np.concatenate([self.label(part * self.telling) for part in parts])
+
+    def looks(
+        self, features: Features, votes: Votes, left_out: LeftOut | None = None
+    ) -> tuple[TargetImages, TargetImages]:
+        """Return the images of the last look, and those of the first one.
+
+        Args:
+          features: of the models.
+          votes: for their labels.
+          left_out: given where these are the training models.
+        """
+        labels, first, second = None, None, None
+        if left_out is not None:
+            labels, first, second = left_out.labels, left_out.first, left_out.second
+        once = dataclasses.replace(self, second={})
+        at_first = once.images(features, votes, first, labels)
+        if not self.second:
+            return at_first, at_first
+        return self.images(features, votes, second, labels), at_first
+
+    def images(
+        self,
+        features: Features,
+        votes: Votes,
+        known: np.ndarray | None = None,
+        labels: Labels | None = None,
+    ) -> TargetImages:
+        """Return images of the likeliest labels, or averaged over labels.
+
+        Args:
+          features: of the models.
+          votes: for their labels.
+          known: (models, pixels), the answers of the regression of each model's true
+            label; None: it is asked.
+          labels: the true labels, where answers are known.
+        """
+
+        def of(rows: np.ndarray, label: int) -> np.ndarray:
+            if known is None or labels is None:
+                return self._of_label(features[rows], label)
+            images, asked = known[rows], labels[rows] != label
+            images[asked] = self._of_label(features[rows[asked]], label)
+            return images
+
+        likeliest = votes.argmax(axis=1)
+        images = np.zeros((len(features), math.prod(self.image_shape)), np.float32)
         # Images averaged over labels, by their positive votes.
         shares = np.maximum(votes, 1e-9)
-        shares /= shares.sum(axis=1, keepdims=True)
-        images = np.zeros((len(features), *self.image_shape), np.float32)
-        for share, label in zip(shares.astype(np.float32).T, known, strict=True):
-            of_label = self._of_labels(features, np.full(len(features), label))
-            images += share[:, None, None, None] * of_label
-        return images, labels
-
-    def _of_labels(self, features: Features, labels: Labels) -> TargetImages:
-        """Return images of these labels."""
-        pixels = int(np.prod(self.image_shape))
-        images = np.empty((len(features), pixels), np.float32)
-        for label in np.unique(labels):
-            rows = np.flatnonzero(labels == label)
-            guesses = np.clip(self.of_label[int(label)](features[rows]), 0, 1)
-            if int(label) in self.second:
-                look = self.second[int(label)]
-                guesses = np.clip(look(features[rows], guesses), 0, 1)
-            images[rows] = guesses
+        shares = (shares / shares.sum(axis=1, keepdims=True)).astype(np.float32)
+        for i, label in enumerate(sorted(self.of_label)):
+            if self.mixed:
+                images += shares[:, [i]] * of(np.arange(len(features)), label)
+            else:
+                rows = np.flatnonzero(likeliest == i)
+                images[rows] = of(rows, label)
         return images.reshape(-1, *self.image_shape)
+
+    def _of_label(
+        self, features: Features, label: int
+    ) -> Float32[np.ndarray, "models pixels"]:
+        """Return flat images of this label."""
+        guesses = np.clip(self.of_label[label](features), 0, 1)
+        if label in self.second:
+            guesses = np.clip(self.second[label](features, guesses), 0, 1)
+        return guesses.astype(np.float32)
 
 
 def fit(
@@ -158,8 +219,9 @@ def fit(
     kernel: Kernel,
     *,
     validation: tuple[np.ndarray, ...] | None = None,
+    leave_out: bool = False,
     progress: bool = True,
-) -> KernelRegression:
+) -> tuple[KernelRegression, LeftOut | None]:
     """Fit the regression of each label, and that of the labels.
 
     Args:
@@ -169,6 +231,7 @@ def fit(
       validation: features, images and labels of other shadow models. They choose the
         ridge, where the settings leave it open, and whether guesses are averaged over
         labels. None: the least ridge is taken, and nothing is averaged.
+      leave_out: also answer for every training model as if it had been left out.
       progress: show a bar.
     """
     flat, scale = images.reshape(len(images), -1), kernel.scale
@@ -201,26 +264,45 @@ def fit(
     ):
         rows = np.flatnonzero(labels == label)
         points = features[rows], flat[rows]
-        if validation is None or len(rows) < LEAST:
+        looks_again = validation is not None and len(rows) >= LEAST
+        if not (looks_again or leave_out):
             of_label[label] = Regression.fit(*points, scale=scale, ridge=of_images)
             continue
-        of_label[label], left_out = Regression.fit_left_out(
+        of_label[label], unbiased = Regression.fit_left_out(
             *points, scale=scale, ridge=of_images
         )
-        guesses[label] = np.clip(left_out, 0, 1)
+        guesses[label] = np.clip(unbiased, 0, 1)
+    points = features[voters] * telling, votes[voters]
+    if leave_out:
+        of_labels, of_voters = Regression.fit_left_out(
+            *points, scale=scale, ridge=of_votes
+        )
+    else:
+        of_labels = Regression.fit(*points, scale=scale, ridge=of_votes)
     first = KernelRegression(
         image_shape=tuple(images.shape[1:]),
         of_label=of_label,
-        label=Regression.fit(
-            features[voters] * telling, votes[voters], scale=scale, ridge=of_votes
-        ),
+        label=of_labels,
         telling=telling,
     )
+    second: dict[int, SecondLook] = {}
+    again = dict(guesses)
+    if validation is not None:
+        enough = {n: g for n, g in guesses.items() if len(g) >= LEAST}
+        second, corrected = _second_looks(
+            first, features, flat, labels, enough, unseen, scale, leave_out, progress
+        )
+        again |= corrected
+    left_out = None
+    if leave_out:
+        once, twice = np.empty_like(flat), np.empty_like(flat)
+        for label in guesses:
+            once[labels == label] = guesses[label]
+            twice[labels == label] = again[label]
+        others = first.votes(features[kernel.voters :])
+        left_out = LeftOut(np.concatenate([of_voters, others]), once, twice, labels)
     if validation is None:
-        return first
-    second = _second_looks(
-        first, features, flat, labels, guesses, unseen, scale, progress
-    )
+        return first, left_out
     best = first
     for change in ({"second": second}, {"mixed": True}):
         other = dataclasses.replace(best, **change)
@@ -229,7 +311,7 @@ def fit(
             for model in (best, other)
         )
         best = other if changed < plain else best
-    return best
+    return best, left_out
 
 
 def _telling(
@@ -257,9 +339,13 @@ def _second_looks(
     guesses: dict[int, np.ndarray],
     unseen: tuple[np.ndarray, ...],
     scale: float,
+    leave_out: bool,
     progress: bool,
-) -> dict[int, SecondLook]:
-    """Fit those of labels with left-out guesses; one ridge for all."""
+) -> tuple[dict[int, SecondLook], dict[int, np.ndarray]]:
+    """Fit those of labels with left-out guesses; one ridge for all.
+
+    Returns: the looks; what they say of their own models, if these are to be left out.
+    """
     judged, begun = np.zeros(len(RIDGES)), {}
     for label in bars.bar(
         sorted(guesses), desc="second look", unit=" labels", show=progress
@@ -280,16 +366,56 @@ def _second_looks(
                 onto=onto,
             )
     ridge = RIDGES[int(np.argmin(judged))]
-    looks = {}
+    looks, corrected = {}, {}
     for label in list(begun):
         surrogate, inputs, errors = begun.pop(label)
-        error = Regression.fit(inputs, errors, scale=scale, ridge=ridge)
+        if leave_out:
+            error, change = Regression.fit_left_out(
+                inputs, errors, scale=scale, ridge=ridge
+            )
+            corrected[label] = np.clip(guesses[label] + change, 0, 1)
+        else:
+            error = Regression.fit(inputs, errors, scale=scale, ridge=ridge)
         looks[label] = SecondLook(surrogate=surrogate, error=error)
-    return looks
+    return looks, corrected
 
 
-def save(fitted: KernelRegression, folder: Path) -> None:
+def learned(
+    kernel: Kernel, run: Run, *, leave_out: bool = False
+) -> "tuple[KernelRegression, LeftOut | None]":
+    """Fit on the training models and save, or read what was saved."""
+    folder, left_out = run.workdir / "kernel", None
+    arrays = run.features, run.images, run.labels
+    features, images, labels = (values[: run.num_train] for values in arrays)
+    if (folder / SUMS).exists():
+        if leave_out:
+            votes, first, second = (
+                _read(folder / f"left_out.{name}.npy") for name in _LEFT_OUT
+            )
+            left_out = LeftOut(votes, first, second, labels)
+        return load(folder, run.images.shape[1:]), left_out
+    unseen = tuple(values[run.num_train :] for values in arrays)
+    model, left_out = fit(
+        features,
+        images,
+        labels,
+        kernel,
+        validation=unseen,
+        leave_out=leave_out,
+        progress=run.progress,
+    )
+    run.still_ours()
+    if run.kept:
+        save(model, folder, left_out)
+    return model, left_out
+
+
+def save(
+    fitted: KernelRegression, folder: Path, left_out: LeftOut | None = None
+) -> None:
     """Write one .npy file an array; last comes `SUMS`, the checksum of each."""
+    for name in _LEFT_OUT if left_out else ():
+        files.write_array(folder / f"left_out.{name}.npy", getattr(left_out, name))
     regressions = {str(label): part for label, part in fitted.of_label.items()}
     regressions["label"] = fitted.label
     factors = []

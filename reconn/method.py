@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float32, Int
 
+from reconn.sight import Sight
 from shadow import checks
 
 JUDGED = 1000  # validation models that judge a reconstructor, at most
@@ -24,6 +25,7 @@ class Run:
 
     Attributes:
       features, images, labels: of the shadow models, in random order.
+      sight: what a row of features holds.
       num_train: the number of models that train; the others, at the end, validate.
       workdir, kept: the folder, and whether it outlives the run.
       start: parameters that training begins with, by name; None: they are drawn.
@@ -34,6 +36,7 @@ class Run:
     features: Features
     images: TargetImages
     labels: Labels
+    sight: Sight
     num_train: int
     key: Array
     workdir: Path
@@ -47,7 +50,7 @@ class Run:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Method:
-    """A way to learn a reconstructor from shadow models: `Kernel` or `Network`.
+    """A way to learn a reconstructor: `Kernel`, `Network` or `Refined`.
 
     Attributes:
       models: the number of shadow models that are used, from the first on; None: all.
@@ -73,8 +76,6 @@ class Method:
         checks.positive("validation_fraction", self.validation_fraction)
         checks.within("validation_fraction", self.validation_fraction, 0, 1)
 
-    def identity(
-        self, num_features: int, image_shape: tuple[int, ...], num_train: int
-    ) -> dict[str, Any]:
+    def identity(self, sight: Sight, num_train: int) -> dict[str, Any]:
         """Return what decides the reconstructor, as JSON-able fields."""
         return dataclasses.asdict(self)

@@ -5,8 +5,9 @@ A module is one of three things:
     a Haiku function (inputs, *, training) -> images
     a pair (init, apply): init(key, inputs, training=...) -> params and
         apply(params, key, inputs, training=...) -> images, as `hk.transform` gives it
-    a builder: an object with build(num_features, image_shape), which returns one of
-        the two; `reconn.mlp` (Table V) and `reconn.transposed_cnn` (Table VII) are
+    a builder: an object with build(sight), which returns one of the two; see
+        `reconn.sight`. `reconn.mlp` (Table V), `reconn.transposed_cnn` (Table VII) and
+        `reconn.residual_cnn` are
 
 All become pure functions (`Pure`); Haiku stays in here and in `enlarging`.
 """
@@ -24,6 +25,8 @@ from jax import export
 from jaxtyping import Array
 
 from reconn.enlarging import Enlarging
+from reconn.residual_cnn import ResidualCnn
+from reconn.sight import Sight
 from shadow import checks
 from shadow.victims.activations import ACTIVATIONS
 from shadow.victims.traces import digest
@@ -61,17 +64,17 @@ class Pure:
         )
 
 
-def build(module: Any, num_features: int, image_shape: tuple[int, ...]) -> Pure:
-    """Return the pure functions of a module, for these features and images.
+def build(module: Any, sight: Sight) -> Pure:
+    """Return the pure functions of a module, for what it sees.
 
     Raises: FieldError: it isn't a module, or returns arrays of another shape.
     """
     if hasattr(module, "build"):
-        module = module.build(num_features, image_shape)
-    network = Pure.of(module, (num_features,))
+        module = module.build(sight)
+    network, image_shape = Pure.of(module, (sight.num_inputs,)), sight.image_shape
     try:
         params = jax.eval_shape(network.init, jax.random.key(0))
-        inputs = jax.ShapeDtypeStruct((2, num_features), jnp.float32)
+        inputs = jax.ShapeDtypeStruct((2, sight.num_inputs), jnp.float32)
         shape = jax.eval_shape(network.apply, params, inputs).shape
     except TypeError as error:
         raise checks.FieldError(
@@ -88,20 +91,18 @@ def build(module: Any, num_features: int, image_shape: tuple[int, ...]) -> Pure:
     return network
 
 
-def identity(
-    module: Any, num_features: int, image_shape: tuple[int, ...]
-) -> dict[str, Any] | str:
+def identity(module: Any, sight: Sight) -> dict[str, Any] | str:
     """Return what tells a module from others.
 
-    A builder of the toolkit is its name and arguments, by which `load` builds it again.
-    Any other module is a hash of the traces of its functions: of all that they compute.
+    A builder of the toolkit is its name and arguments. Any other module is a hash of
+    the traces of its functions: of all that they compute.
     """
     for name, builder in BUILDERS.items():
         if type(module) is builder:
             return {name: dataclasses.asdict(module)}
-    network, key = build(module, num_features, image_shape), jax.random.key(0)
+    network, key = build(module, sight), jax.random.key(0)
     params = jax.eval_shape(network.init, key)
-    inputs = jax.ShapeDtypeStruct((2, num_features), jnp.float32)
+    inputs = jax.ShapeDtypeStruct((2, sight.num_inputs), jnp.float32)
     traces = (
         digest(network.init, key),
         digest(network.apply, params, inputs),
@@ -135,7 +136,7 @@ def filled(network: Pure, arrays: Mapping[str, Any], field: str) -> Any:
     return jax.tree.unflatten(jax.tree.structure(params), leaves)
 
 
-def exported(network: Pure, num_features: int) -> bytes:
+def exported(network: Pure, num_inputs: int) -> bytes:
     """Return the inference of a network as a program for any batch size.
 
     Raises: FieldError: JAX can't export it.
@@ -147,7 +148,7 @@ def exported(network: Pure, num_features: int) -> bytes:
     def infer(leaves: list[Array], inputs: Array) -> Array:
         return network.apply(jax.tree.unflatten(structure, leaves), inputs)
 
-    inputs = jax.ShapeDtypeStruct((batch, num_features), jnp.float32)
+    inputs = jax.ShapeDtypeStruct((batch, num_inputs), jnp.float32)
     try:
         program = export.export(jax.jit(infer), platforms=_PLATFORMS)(leaves, inputs)
         return bytes(program.serialize())
@@ -186,10 +187,9 @@ class Mlp:
         checks.within("input_dropout", self.input_dropout, 0, 1)
         checks.within("dropout", self.dropout, 0, 1)
 
-    def build(
-        self, num_features: int, image_shape: tuple[int, ...]
-    ) -> Callable[..., Array]:
+    def build(self, sight: Sight) -> Callable[..., Array]:
         """Return the Haiku function (inputs, *, training) -> images."""
+        image_shape = sight.image_shape
 
         def drop(values: Array, rate: float, training: bool) -> Array:
             if not (training and rate):
@@ -248,7 +248,11 @@ class TransposedCnn(Mlp):
         return Enlarging(channels)(grid)
 
 
-BUILDERS: dict[str, type[Mlp]] = {"mlp": Mlp, "transposed_cnn": TransposedCnn}
+BUILDERS: dict[str, type[Mlp] | type[ResidualCnn]] = {
+    "mlp": Mlp,
+    "transposed_cnn": TransposedCnn,
+    "residual_cnn": ResidualCnn,
+}
 
 
 def patch_discriminator(image_shape: tuple[int, ...]) -> Pure:

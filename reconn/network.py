@@ -27,6 +27,7 @@ from reconn.modules import Mlp
 from reconn.objective import Loss
 from reconn.optimisers import adam_cosine
 from reconn.placement import Placement
+from reconn.sight import Sight
 from reconn.steps import LOWER, Steps
 from shadow import bars, checks, files, views
 from shadow.victims.traces import digest
@@ -48,8 +49,8 @@ class TrainedNetwork:
       apply: (params, features) -> images.
       params: of the network.
       placement: where the parameters lie; None: on one device.
-      program: the inference as `modules.exported` keeps it; None: a builder of the
-        toolkit makes it again.
+      program: the inference as `modules.exported` keeps it; None: the builder, an
+        `Mlp`, makes it again.
     """
 
     apply: Callable[[Any, Array], Array]
@@ -78,8 +79,8 @@ class Network(Method):
 
     Attributes:
       module: a Haiku function (inputs, *, training) -> images, a pair (init, apply), or
-        a builder such as `reconn.mlp()` (Table V) or `reconn.transposed_cnn()` (Table
-        VII); see `reconn.modules`.
+        a builder: `reconn.mlp()` (Table V), `reconn.transposed_cnn()` (Table VII) or
+        `reconn.residual_cnn()`; see `reconn.modules`.
       optimiser: any of optax; or a function (total_steps, steps_per_epoch) that returns
         one, such as `reconn.adam_cosine()` or `reconn.rmsprop()` (Table V).
       epochs: passes over the training part of the shadow models.
@@ -119,23 +120,21 @@ class Network(Method):
     @property
     def revisions(self) -> dict[str, int]:
         """Revisions of the network, with or without convolutions, and of the view."""
-        convolutional = isinstance(self.module, Mlp) and self.module.convolutional
+        convolutional = getattr(self.module, "convolutional", False)
         either = convolutional or self.loss.convolutional
         revision = REVISION_CONVOLUTIONAL if either else REVISION
         return {self.kind: revision, "view": views.REVISION}
 
-    def identity(
-        self, num_features: int, image_shape: tuple[int, ...], num_train: int
-    ) -> dict[str, Any]:
+    def identity(self, sight: Sight, num_train: int) -> dict[str, Any]:
         """Return all settings; module and optimiser as hashes of what they compute."""
-        network = modules.build(self.module, num_features, image_shape)
+        network = modules.build(self.module, sight)
         optimiser = self.optimiser_for(num_train // min(self.batch_size, num_train))
         params = jax.eval_shape(network.init, jax.random.key(0))
         update = params, jax.eval_shape(optimiser.init, params), params
         fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         return fields | {
             "loss": dataclasses.asdict(self.loss),
-            "module": modules.identity(self.module, num_features, image_shape),
+            "module": modules.identity(self.module, sight),
             "optimiser": checks.fingerprint(
                 (digest(optimiser.init, params), digest(optimiser.update, *update))
             ),
@@ -154,11 +153,9 @@ class Network(Method):
         """
         from reconn import checkpoints  # Orbax: a second, which a kernel doesn't need
 
-        num_features, image_shape = run.features.shape[1], run.images.shape[1:]
-        network = modules.build(self.module, num_features, image_shape)
-        program = None
-        if run.kept and type(self.module) not in modules.BUILDERS.values():
-            program = modules.exported(network, num_features)
+        network, program = modules.build(self.module, run.sight), None
+        if run.kept and not isinstance(self.module, Mlp):
+            program = modules.exported(network, run.sight.num_inputs)
         begin = run.start and modules.filled(network, run.start, "start")
         placement, train = Placement.of(run.devices), slice(0, run.num_train)
         batches = Batches(

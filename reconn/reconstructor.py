@@ -2,9 +2,10 @@
 
 The arrays in reconstructor.safetensors are standardiser/mean, standardiser/scale,
 standardiser/clip, shrinkage/mean, shrinkage/factor, held_out/errors and, of a RecoNN,
-network/MODULE/NAME; of a user's module also program, its inference as
-`jax.export` serialises it. The points of a kernel regression, which may be gigabytes,
-are mapped from files of their own; see `kernel`. run.json says what decided it all.
+network/MODULE/NAME; of a module that isn't an MLP also program, its inference as
+`jax.export` serialises it; of a refinement refinement/columns and refinement/share.
+The points of a kernel regression, which may be gigabytes, are mapped from files of
+their own; see `kernel`. run.json says what decided it all.
 """
 
 import dataclasses
@@ -24,13 +25,17 @@ from reconn.features import Standardiser
 from reconn.kernel import Kernel, KernelRegression
 from reconn.network import Network, TrainedNetwork
 from reconn.objective import Loss
+from reconn.refined import Refined, Refinement
 from reconn.shrinkage import Shrinkage
+from reconn.sight import Sight
 from shadow import checks, records, safetensors
 from shadow.records import NotMadeError, Record, VersionMismatchError
 from shadow.threat import Knowledge, Reconstruction, Release
 
 FILE = "reconstructor.safetensors"
 _NETWORK, _PROGRAM = "network/", "program"
+_KINDS = ("refined", "network", "kernel")  # a method's settings in run.json
+Model = TrainedNetwork | KernelRegression | Refinement
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,7 +57,7 @@ class Reconstructor:
 
     view: Mapping[str, str]
     standardiser: Standardiser
-    model: TrainedNetwork | KernelRegression
+    model: Model
     shrinkage: Shrinkage
     errors: Float32[np.ndarray, "models height width channels"]
 
@@ -91,11 +96,16 @@ class Reconstructor:
             "shrinkage/factor": np.float64(self.shrinkage.factor),
             "held_out/errors": self.errors,
         }
-        if isinstance(self.model, TrainedNetwork):
-            params = modules.named(jax.device_get(self.model.params))
+        network: Model | None = self.model
+        if isinstance(network, Refinement):
+            arrays["refinement/columns"] = network.columns
+            arrays["refinement/share"] = np.float64(network.share)
+            network = network.network
+        if isinstance(network, TrainedNetwork):
+            params = modules.named(jax.device_get(network.params))
             arrays |= {f"{_NETWORK}{name}": array for name, array in params.items()}
-            if self.model.program is not None:
-                arrays[_PROGRAM] = np.frombuffer(self.model.program, np.uint8)
+            if network.program is not None:
+                arrays[_PROGRAM] = np.frombuffer(network.program, np.uint8)
         safetensors.write(workdir / FILE, arrays)
 
 
@@ -111,17 +121,16 @@ def load(workdir: str | os.PathLike) -> Reconstructor:
     if not (workdir / "run.json").exists():
         raise NotMadeError(f"There is no reconstructor in {workdir}.", by="train")
     record = Record.read(json.loads((workdir / "run.json").read_text()))
-    settings, builder = record.configuration.get("network"), None
-    method: Kernel | Network = Kernel()
-    if settings is not None:
-        if not isinstance(settings["module"], str):  # a user's, kept as a program
-            ((name, arguments),) = settings["module"].items()
-            widths = tuple(arguments["widths"])
-            builder = modules.BUILDERS[name](**arguments | {"widths": widths})
-        module = builder or (None, None)
-        method = Network(module=module, loss=Loss(**settings["loss"]))
-    elif "kernel" not in record.configuration:
+    kinds = [kind for kind in _KINDS if kind in record.configuration]
+    if not kinds:
         raise VersionMismatchError(f"{what} was made by an earlier version of reconn.")
+    settings = record.configuration[kinds[0]]
+    network = (
+        _network(settings.get("network", settings)) if kinds[0] != "kernel" else None
+    )
+    method: Kernel | Network | Refined = network or Kernel()
+    if kinds[0] == "refined" and network:
+        method = Refined(loss=network.loss)
     ours = Record(record.configuration, records.versions(**method.revisions))
     records.require_same(record, ours, what)
     if not (workdir / FILE).exists():
@@ -132,21 +141,22 @@ def load(workdir: str | os.PathLike) -> Reconstructor:
         scale=arrays["standardiser/scale"],
         clip=float(arrays["standardiser/clip"]),
     )
-    mean, params = arrays["shrinkage/mean"], {}
-    for path, array in arrays.items():
-        if path.startswith(_NETWORK):
-            params[path.removeprefix(_NETWORK)] = array
-    model: TrainedNetwork | KernelRegression
-    if settings is None:
-        model = kernel.load(workdir / "kernel", mean.shape)
-    elif builder is None:
-        program = export.deserialize(bytearray(arrays[_PROGRAM].tobytes()))
-        model = TrainedNetwork(
-            lambda params, inputs: program.call(list(params.values()), inputs), params
+    mean, sight = arrays["shrinkage/mean"], None
+    model: Model
+    if network is not None:
+        sight = Sight(num_features=standardiser.num_features, image_shape=mean.shape)
+        trained = _trained(network.module, sight, arrays)
+    if kinds[0] != "network":
+        regression = kernel.load(workdir / "kernel", mean.shape)
+    if kinds[0] == "refined":
+        model = Refinement(
+            kernel=regression,
+            columns=arrays["refinement/columns"],
+            network=trained,
+            share=float(arrays["refinement/share"]),
         )
     else:
-        pure = modules.build(builder, standardiser.num_features, mean.shape)
-        model = TrainedNetwork(pure.apply, modules.filled(pure, params, "network"))
+        model = regression if kinds[0] == "kernel" else trained
     return Reconstructor(
         view=record.configuration["view"],
         standardiser=standardiser,
@@ -154,3 +164,29 @@ def load(workdir: str | os.PathLike) -> Reconstructor:
         shrinkage=Shrinkage(mean=mean, factor=float(arrays["shrinkage/factor"])),
         errors=arrays["held_out/errors"],
     )
+
+
+def _network(settings: Mapping[str, Any]) -> Network:
+    """Return what decides the revisions of a network, and its builder if it has one."""
+    module: Any = (None, None)
+    if not isinstance(settings["module"], str):
+        ((name, arguments),) = settings["module"].items()
+        lists = {k: tuple(v) for k, v in arguments.items() if isinstance(v, list)}
+        module = modules.BUILDERS[name](**arguments | lists)
+    return Network(module=module, loss=Loss(**settings["loss"]))
+
+
+def _trained(module: Any, sight: Sight, arrays: Mapping[str, Any]) -> TrainedNetwork:
+    """Return the network of a folder: its program, or what the builder makes."""
+    params = {
+        path.removeprefix(_NETWORK): array
+        for path, array in arrays.items()
+        if path.startswith(_NETWORK)
+    }
+    if _PROGRAM in arrays:
+        program = export.deserialize(bytearray(arrays[_PROGRAM].tobytes()))
+        return TrainedNetwork(
+            lambda params, inputs: program.call(list(params.values()), inputs), params
+        )
+    pure = modules.build(module, sight)
+    return TrainedNetwork(pure.apply, modules.filled(pure, params, "network"))

@@ -69,17 +69,18 @@ class Regression:
           that model's share in `offset`.
         """
         centre, points, width, kernel = gram(features, scale)
-        if at is None:
-            across = kernel.copy()
-        else:
-            across = similarity(squared_distances(at - centre, points), width)
         kernel[np.diag_indices(len(kernel))] += ridge
         offset = values.mean(axis=0, dtype=np.float64)
         inverse = algebra.inverse(kernel)
-        weights = inverse @ (values - offset)
-        # Without model i the weights are w - K^-1[:, i] w_i / K^-1[i, i].
-        share = np.einsum("ij,ji->i", across, inverse) / np.diag(inverse)
-        left_out = offset + across @ weights - share[:, None] * weights
+        weights, own = inverse @ (values - offset), np.diag(inverse)[:, None]
+        if at is None:
+            # The residual of model i, left out, is w_i / K^-1[i, i].
+            left_out = values - weights / own
+        else:
+            # Without model i the weights are w - K^-1[:, i] w_i / K^-1[i, i].
+            across = similarity(squared_distances(at - centre, points), width)
+            share = np.einsum("ij,ji->i", across, inverse)[:, None] / own
+            left_out = offset + across @ weights - share * weights
         outputs = weights.astype(np.float32)
         fitted = cls(points, centre, width, outputs, offset.astype(np.float32))
         return fitted, left_out

@@ -20,8 +20,11 @@ from reconn import features, modules, reconstructor
 from reconn.kernel import Kernel
 from reconn.method import JUDGED, Run
 from reconn.network import Network, TrainedNetwork
+from reconn.pictures import Pictures
 from reconn.reconstructor import Reconstructor
+from reconn.refined import Refined
 from reconn.shrinkage import Shrinkage
+from reconn.sight import Sight
 from shadow import checks, records
 from shadow.models import ShadowModels
 from shadow.records import Record
@@ -31,7 +34,7 @@ from shadow.views import EVERYTHING, View
 
 def train(
     models: ShadowModels | Store,
-    method: Kernel | Network,
+    method: Kernel | Network | Refined,
     *,
     key: Array,
     workdir: str | os.PathLike | None = None,
@@ -45,12 +48,13 @@ def train(
 
     Args:
       models: the shadow models and their targets, in memory or in a finished store.
-      method: `Kernel` or `Network`, with its settings.
+      method: `Kernel`, `Network` or `Refined`, with its settings.
       key: the key of the network's initialisation and of the order of batches.
       workdir: takes what `load` reads, checkpoints, and metrics.jsonl: one line per
         epoch (epoch, train_loss, validation_loss of the pixels, validation_mse,
-        seconds), one of a kernel regression. A run that was begun there with the same
-        arguments, which run.json remembers, is continued. None: nothing is kept.
+        seconds) of a network, one of a kernel regression. A run that was begun there
+        with the same arguments, which run.json remembers, is continued. None: nothing
+        is kept.
       view: the view of theta that the attack gets; default: all weights.
       start: a network of the same architecture whose parameters training begins with,
         such as that of another fixed set (Figure 12 of Balle et al. 2022). It keeps its
@@ -60,8 +64,8 @@ def train(
         of several processes (`jax.distributed`), which all call this.
       progress: show a bar with the time left.
       on_epoch: called after each epoch.
-    Returns: the attack: the kernel regression, or the network of the epoch that
-      `method.kept` says.
+    Returns: the attack: the kernel regression, the network of the epoch that
+      `method.kept` says, or both.
     Raises:
       FloatingPointError: a loss became NaN or infinite; says where.
       ConfigurationMismatchError, VersionMismatchError: another run was begun there;
@@ -104,16 +108,20 @@ def train(
         if not (isinstance(method, Network) and isinstance(trained, TrainedNetwork)):
             raise checks.FieldError(
                 "start",
-                "{} is for networks alone: a kernel regression has no parameters to"
-                " begin with. Leave it out.",
+                "{} is a network, to go on with as a network: a kernel regression has"
+                " no parameters to begin with. Leave it out.",
             )
         begin = modules.named(trained.params)
         arrays = [checks.digest(np.asarray(array)) for array in begin.values()]
         run["start"] = checks.fingerprint(arrays)
         standardiser = standardiser.seeing(start.standardiser)
-    run[method.kind] = method.identity(
-        standardiser.num_features, models.image_shape, num_train
+    image_shape = tuple(models.image_shape)
+    sight = Sight(
+        num_features=standardiser.num_features,
+        image_shape=image_shape,
+        pictures=Pictures.of(models.layout, view, standardiser, image_shape),
     )
+    run[method.kind] = method.identity(sight, num_train)
     record = Record.of(run, **method.revisions)
     with contextlib.ExitStack() as stack:
         folder = Path(workdir or stack.enter_context(tempfile.TemporaryDirectory()))
@@ -135,6 +143,7 @@ def train(
                 features=inputs,
                 images=images,
                 labels=labels,
+                sight=sight,
                 num_train=num_train,
                 key=key,
                 workdir=folder,

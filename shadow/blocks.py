@@ -253,7 +253,7 @@ class Blocks:
             committed into another store that was here before.
           NotMadeError: it was never committed.
         """
-        return ShadowModels(**self._verified(block, PER_MODEL))
+        return ShadowModels(**self._verified(block, PER_MODEL), layout=self.layout)
 
     def blocks(self) -> Iterator[ShadowModels]:
         """All blocks in order, each checked.
@@ -266,7 +266,7 @@ class Blocks:
 
     def read(self) -> ShadowModels:
         """The whole store; needs its size in memory. Raises: as `blocks`."""
-        return ShadowModels(**self._whole(PER_MODEL))
+        return ShadowModels(**self._whole(PER_MODEL), layout=self.layout)
 
     def targets(self) -> tuple[np.ndarray, np.ndarray]:
         """Images and labels of all targets, without weights. Raises: as `blocks`."""

@@ -9,18 +9,24 @@ from jaxtyping import Float32, Int32
 from shadow import checks
 from shadow.checks import digest
 from shadow.data import Examples
+from shadow.victims import Slice
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class ShadowModels:
     """Trained models and the targets they were trained on, in memory.
 
+    Attributes:
+      weights, images, labels: one row per model.
+      layout: which slice of theta is which array of the victim; () where that isn't
+        known. It lets a network see the first layer's weights as pictures.
     Raises: ValueError: arrays that don't have one row per model.
     """
 
     weights: Float32[np.ndarray, "models params"]
     images: Float32[np.ndarray, "models height width channels"]
     labels: Int32[np.ndarray, " models"]
+    layout: tuple[Slice, ...] = ()
 
     def __post_init__(self) -> None:
         if not len(self.weights) == len(self.images) == len(self.labels):
@@ -30,9 +36,12 @@ class ShadowModels:
             )
 
     @classmethod
-    def of(cls, weights: np.ndarray, targets: Examples) -> "ShadowModels":
+    def of(
+        cls, weights: np.ndarray, targets: Examples, layout: tuple[Slice, ...] = ()
+    ) -> "ShadowModels":
         """Models, and the examples they were trained on, in the same order."""
-        return cls(weights=weights, images=targets.images, labels=targets.labels)
+        images, labels = targets.images, targets.labels
+        return cls(weights=weights, images=images, labels=labels, layout=layout)
 
     def __len__(self) -> int:
         return len(self.weights)

@@ -9,6 +9,7 @@ from informed.attacks.attack_row import Facts
 from informed.experiment.reconn_settings import ReconnConfig
 from informed.experiment.settings import Experiment
 from reconn import modules, perceptual
+from reconn.sight import Sight
 from shadow import checks, victims
 from shadow.victims import Victim
 
@@ -54,8 +55,11 @@ def victim(
             if isinstance(method, reconn.Network):
                 called = checks.called({"module": "architecture"})
                 with checks.under(place), called:
-                    features = view.most_features(victim)
-                    modules.build(method.module, features, victim.image_shape)
+                    sight = Sight(
+                        num_features=view.most_features(victim),
+                        image_shape=victim.image_shape,
+                    )
+                    modules.build(method.module, sight)
                 lpips |= method.loss.lpips > 0
     if lpips:
         perceptual.require(victim.image_shape)

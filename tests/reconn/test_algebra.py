@@ -47,7 +47,7 @@ def test_the_regression_is_the_same(on_device, rng, digits, monkeypatch):
     data = features, images, digits.labels[:400]
 
     def guesses():
-        fitted = kernel.fit(
+        fitted, _ = kernel.fit(
             *(part[seen] for part in data),
             Kernel(),
             validation=tuple(part[unseen] for part in data),

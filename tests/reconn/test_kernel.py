@@ -45,7 +45,7 @@ def test_against_scikit_learn(planted):
     config = Kernel(scale=3.0, ridge=1e-2)
     rows = planted.labels == 4
     x, images = planted.weights[rows], planted.images[rows]
-    found = kernel.fit(x[:60], images[:60], np.full(60, 4), config, progress=False)
+    found, _ = kernel.fit(x[:60], images[:60], np.full(60, 4), config, progress=False)
     squared = pairwise_distances(x[:60].astype(float)) ** 2
     scale = 3.0 * np.median(squared[np.triu_indices(60, 1)])
 
@@ -188,7 +188,9 @@ def test_labels_with_one_model_or_few_votes(planted):
     lonely = np.flatnonzero(planted.labels == 7)[:1]
     some = part(planted, np.concatenate([rows, lonely]))
     config = Kernel(voters=40)
-    found = kernel.fit(some.weights, some.images, some.labels, config, progress=False)
+    found, _ = kernel.fit(
+        some.weights, some.images, some.labels, config, progress=False
+    )
     assert np.isfinite(found(planted.weights)).all()
     np.testing.assert_allclose(
         found.of_label[7](some.weights[-1:])[0],
@@ -200,7 +202,9 @@ def test_labels_with_one_model_or_few_votes(planted):
 def test_a_crash_while_saving_leaves_nothing_whole(planted, tmp_path, monkeypatch):
     some = part(planted, slice(0, 60))
     config = Kernel()
-    found = kernel.fit(some.weights, some.images, some.labels, config, progress=False)
+    found, _ = kernel.fit(
+        some.weights, some.images, some.labels, config, progress=False
+    )
     written = []
 
     def write(path, values):

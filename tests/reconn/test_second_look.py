@@ -64,7 +64,7 @@ def fitted(theta, images, rows):
         Kernel(),
         validation=(theta[check], images[check], labels[check]),
         progress=False,
-    )
+    )[0]
 
 
 def test_a_second_look_is_nearer(bent):
@@ -116,7 +116,7 @@ def test_labels_are_told_by_the_features_that_differ(rng):
     features = np.concatenate([telling, rng.normal(size=(400, 998))], axis=1)
     features = features.astype(np.float32)
     images = rng.random((400, 2, 2, 1), np.float32)
-    found = kernel.fit(
+    found, _ = kernel.fit(
         features[:200], images[:200], labels[:200], Kernel(), progress=False
     )
     assert np.mean(found.labelled(features[200:])[1] == labels[200:]) > 0.95

@@ -9,6 +9,7 @@ from reconn import feed as feeding
 from reconn import modules
 from reconn.feed import Batches
 from reconn.placement import Placement
+from reconn.sight import Sight
 from reconn.steps import Steps
 from shadow import devices
 
@@ -27,7 +28,10 @@ def feed(rng):
 
 def run_of(feed, builder=reconn.mlp, **settings):
     return Steps(
-        modules.build(builder(**LAYERS), 20, feed.arrays[1].shape[1:]),
+        modules.build(
+            builder(**LAYERS),
+            Sight(num_features=20, image_shape=feed.arrays[1].shape[1:]),
+        ),
         reconn.adam_cosine()(EPOCHS * feed.steps, feed.steps),
         reconn.Loss(),
         feed,

@@ -1,0 +1,123 @@
+"""A small residual CNN that sees the weights of a first layer as pictures.
+
+It works at half the image's height and width, where a convolution takes a quarter of
+the time: the pixels of a block of 2 x 2 are channels. What isn't a picture of the
+target, such as the output layer's weights or the votes for each label, scales and
+shifts the channels of every block (FiLM, Perez et al. 2018, arXiv:1709.07871).
+
+Source: ours.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import ClassVar
+
+import haiku as hk
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from reconn.sight import Sight
+from shadow import checks
+
+Grid = Float[Array, "models rows columns depth"]
+Facts = Float[Array, "models facts"]
+_BLOCK = 2  # pixels along a side of what becomes one place of the grid
+_CONDITION = 64  # width of the layer that reads the facts
+_DRAWN = 16  # channels that are made of all facts, where nothing is a picture
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ResidualCnn:
+    """Residual blocks of two 3 x 3 convolutions, each with layer norm and FiLM.
+
+    Attributes:
+      channels: of every convolution.
+      blocks: the number of residual blocks.
+    """
+
+    convolutional: ClassVar[bool] = True
+    channels: int = 48
+    blocks: int = 3
+
+    def __post_init__(self) -> None:
+        checks.at_least("channels", self.channels, 1)
+        checks.at_least("blocks", self.blocks, 1)
+
+    def build(self, sight: Sight) -> Callable[..., Array]:
+        """Return the Haiku function (rows, *, training) -> images of `Network`."""
+        correct = self.correction(sight.image_shape)
+
+        def forward(rows: Array, *, training: bool) -> Array:
+            values = correct(sight.images(rows), sight.facts(rows), training=training)
+            mean = hk.get_parameter("mean", values.shape[1:], init=jnp.zeros)
+            return jax.nn.sigmoid(values + mean[None])
+
+        return forward
+
+    def correction(self, image_shape: tuple[int, ...]) -> Callable[..., Array]:
+        """Return the Haiku function (images, facts, *, training) of `Refined`.
+
+        It corrects the first of the images, by nothing before training.
+        """
+
+        def forward(images: Array, facts: Array, *, training: bool) -> Array:
+            del training
+            return self._outputs(images, facts, image_shape[2])
+
+        return forward
+
+    def _outputs(self, images: Grid, facts: Facts, outputs: int) -> Grid:
+        """Return `outputs` numbers a pixel; 0 before training."""
+        height, width = images.shape[1:3]
+        rows, columns = -(-height // _BLOCK), -(-width // _BLOCK)
+        fill = [(0, 0), (0, rows * _BLOCK - height), (0, columns * _BLOCK - width)]
+        if images.shape[3]:
+            grid = _blocks(jnp.pad(images, [*fill, (0, 0)]))
+        else:
+            drawn = hk.Linear(rows * columns * _DRAWN)(facts)
+            grid = drawn.reshape(-1, rows, columns, _DRAWN)
+        condition = jax.nn.gelu(hk.Linear(_CONDITION)(facts))
+        shape = (rows, columns, self.channels)
+        place = hk.get_parameter(
+            "place", shape, init=hk.initializers.TruncatedNormal(0.02)
+        )
+        values = hk.Conv2D(self.channels, 3)(grid) + place[None]
+        for _ in range(self.blocks):
+            change = _film(_norm(values), condition)
+            change = hk.Conv2D(self.channels, 3)(jax.nn.gelu(change))
+            change = hk.Conv2D(self.channels, 3)(jax.nn.gelu(_norm(change)))
+            values = values + change
+        silent = hk.initializers.Constant(0.0)
+        last = hk.Linear(_BLOCK * _BLOCK * outputs, w_init=silent)(_norm(values))
+        return _pixels(last, outputs)[:, :height, :width]
+
+
+def _norm(values: Grid) -> Grid:
+    return hk.LayerNorm(-1, create_scale=True, create_offset=True)(values)
+
+
+def _film(values: Grid, condition: Array) -> Grid:
+    """Scale and shift the channels by what the condition says; not at all at first."""
+    depth = values.shape[-1]
+    silent = hk.initializers.Constant(0.0)
+    factors = hk.Linear(2 * depth, w_init=silent)(condition)[:, None, None]
+    return values * (1 + factors[..., :depth]) + factors[..., depth:]
+
+
+def _blocks(images: Grid) -> Grid:
+    """Turn the pixels of every block into channels of one place."""
+    _, height, width, channels = images.shape
+    rows, columns = height // _BLOCK, width // _BLOCK
+    parts = images.reshape(-1, rows, _BLOCK, columns, _BLOCK, channels)
+    return parts.transpose(0, 1, 3, 2, 4, 5).reshape(
+        -1, rows, columns, _BLOCK * _BLOCK * channels
+    )
+
+
+def _pixels(grid: Grid, channels: int) -> Grid:
+    """Undo `_blocks`."""
+    _, rows, columns, _ = grid.shape
+    parts = grid.reshape(-1, rows, columns, _BLOCK, _BLOCK, channels)
+    parts = parts.transpose(0, 1, 3, 2, 4, 5)
+    return parts.reshape(-1, rows * _BLOCK, columns * _BLOCK, channels)
