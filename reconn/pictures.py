@@ -56,7 +56,7 @@ class Pictures:
         no pictures: then `index` has no channels.
         """
         places = np.full(layout[-1].stop if layout else 0, -1)
-        if isinstance(view, Layers):
+        if layout and isinstance(view, Layers):
             columns = np.arange(len(places)) if view.columns is None else view.columns
             places[columns] = np.arange(len(columns))
         kept = np.cumsum(standardiser.scale > 0) - 1

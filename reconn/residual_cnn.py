@@ -21,6 +21,8 @@ from reconn.sight import Sight
 from shadow import checks
 
 Grid = Float[Array, "models rows columns depth"]
+Images = Float[Array, "models height width channels"]
+Outputs = Float[Array, "models height width outputs"]
 Facts = Float[Array, "models facts"]
 _BLOCK = 2  # pixels along a side of what becomes one place of the grid
 _CONDITION = 64  # width of the layer that reads the facts
@@ -67,7 +69,7 @@ class ResidualCnn:
 
         return forward
 
-    def _outputs(self, images: Grid, facts: Facts, outputs: int) -> Grid:
+    def _outputs(self, images: Images, facts: Facts, outputs: int) -> Outputs:
         """Return `outputs` numbers a pixel; 0 before training."""
         height, width = images.shape[1:3]
         rows, columns = -(-height // _BLOCK), -(-width // _BLOCK)
@@ -105,7 +107,7 @@ def _film(values: Grid, condition: Array) -> Grid:
     return values * (1 + factors[..., :depth]) + factors[..., depth:]
 
 
-def _blocks(images: Grid) -> Grid:
+def _blocks(images: Images) -> Grid:
     """Turn the pixels of every block into channels of one place."""
     _, height, width, channels = images.shape
     rows, columns = height // _BLOCK, width // _BLOCK
@@ -115,7 +117,7 @@ def _blocks(images: Grid) -> Grid:
     )
 
 
-def _pixels(grid: Grid, channels: int) -> Grid:
+def _pixels(grid: Grid, channels: int) -> Outputs:
     """Undo `_blocks`."""
     _, rows, columns, _ = grid.shape
     parts = grid.reshape(-1, rows, columns, _BLOCK, _BLOCK, channels)

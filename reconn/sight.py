@@ -42,11 +42,12 @@ class Sight:
     def images(self, rows: Rows) -> Float32[Array, "models height width channels"]:
         """Return the guesses, then the weights that are pictures, as channels."""
         height, width, channels = self.image_shape
-        stop = self.num_inputs - self.votes
-        guesses = rows[:, self.num_features : stop]
-        guesses = guesses.reshape(-1, self.guesses, height, width, channels)
+        pixels = math.prod(self.image_shape)
         parts = [jnp.zeros((rows.shape[0], height, width, 0), rows.dtype)]
-        parts += [guesses[:, i] for i in range(self.guesses)]
+        for i in range(self.guesses):
+            start = self.num_features + i * pixels
+            guess = rows[:, start : start + pixels]
+            parts.append(guess.reshape(-1, height, width, channels))
         if self.pictures is not None:
             parts.append(self.pictures(rows[:, : self.num_features]))
         return jnp.concatenate(parts, axis=-1)

@@ -7,7 +7,7 @@ import reconn
 from reconn.modules import BUILDERS
 from shadow import checks
 
-KINDS = ("network", "kernel")
+KINDS = ("network", "kernel", "refined")
 OPTIMISERS = ("adam", "rmsprop")
 SCHEDULES = ("constant", "cosine")
 
@@ -26,12 +26,14 @@ class ReconnConfig:
     """The settings of a learned attack, by name.
 
     Attributes:
-      kind: "network", the paper's RecoNN (`reconn.Network`), or "kernel"
+      kind: "network", the paper's RecoNN (`reconn.Network`), "kernel"
         (`reconn.Kernel`), to which of the other fields only models, standardise, clip,
-        validation_fraction and shrink apply.
+        validation_fraction and shrink apply, or "refined" (`reconn.Refined`), the
+        kernel and a residual_cnn that corrects it.
       kernel: the kernel regression.
-      architecture: "mlp" (Table V) or "transposed_cnn" (Table VII).
-      widths, activation, input_dropout, dropout: of the architecture.
+      architecture: "mlp" (Table V), "transposed_cnn" (Table VII) or "residual_cnn".
+      widths, activation, input_dropout, dropout: of mlp and transposed_cnn.
+      channels, blocks: of residual_cnn.
       optimiser: "adam" (decoupled weight decay) or "rmsprop" (Table V).
       learning_rate: the largest one.
       schedule: "constant" or "cosine" (down to zero), after `warmup_epochs`.
@@ -58,6 +60,8 @@ class ReconnConfig:
     epochs: int = 40
     input_dropout: float = 0.2
     dropout: float = 0.2
+    channels: int = 48
+    blocks: int = 3
     clip: float = 10.0
     validation_fraction: float = 0.05
     kept: str = "best"
@@ -74,18 +78,36 @@ class ReconnConfig:
                 "{} is of the optimiser 'adam'; it would do nothing to"
                 f" {self.optimiser!r}. Set it to 0.",
             )
+        if self.kind == "refined" and self.architecture != "residual_cnn":
+            raise checks.FieldError(
+                "architecture",
+                "Expected {} = 'residual_cnn' with kind = 'refined', got"
+                f" {self.architecture!r}: the others don't correct images.",
+            )
         self._network()
         self._kernel()
 
-    def method(self) -> reconn.Kernel | reconn.Network:
+    def method(self) -> reconn.Kernel | reconn.Network | reconn.Refined:
         """Return the method that these settings name."""
-        return self._kernel() if self.kind == "kernel" else self._network()
+        if self.kind == "kernel":
+            return self._kernel()
+        return self._refined() if self.kind == "refined" else self._network()
 
     def _kernel(self) -> reconn.Kernel:
         with checks.under("kernel"):
             return reconn.Kernel(**self._fields(reconn.Kernel, self.kernel))
 
     def _network(self) -> reconn.Network:
+        return reconn.Network(**self._trained(), **self._fields(reconn.Network))
+
+    def _refined(self) -> reconn.Refined:
+        with checks.under("kernel"):
+            kernel = reconn.Kernel(**dataclasses.asdict(self.kernel))
+        fields = self._fields(reconn.Refined) | {"kernel": kernel}
+        return reconn.Refined(**self._trained(), **fields)
+
+    def _trained(self) -> dict[str, Any]:
+        """Return module and optimiser."""
         builder = BUILDERS[self.architecture]
         rate = {
             name: getattr(self, name) for name in ("learning_rate", "warmup_epochs")
@@ -94,11 +116,12 @@ class ReconnConfig:
             optimiser = reconn.adam_cosine(weight_decay=self.weight_decay, **rate)
         else:
             optimiser = reconn.rmsprop(**rate)
-        return reconn.Network(
-            module=builder(**self._fields(builder)),
-            optimiser=dataclasses.replace(optimiser, decays=self.schedule == "cosine"),
-            **self._fields(reconn.Network),
-        )
+        return {
+            "module": builder(**self._fields(builder)),
+            "optimiser": dataclasses.replace(
+                optimiser, decays=self.schedule == "cosine"
+            ),
+        }
 
     def _fields(self, cls: type, *nested: Any) -> dict[str, Any]:
         """Return the fields of `cls` that these settings have, by the same name."""
@@ -107,6 +130,19 @@ class ReconnConfig:
         for settings in nested:
             values |= dataclasses.asdict(settings)
         return values
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RefinedReconnConfig(ReconnConfig):
+    """The same settings, with the defaults of `reconn.Refined`."""
+
+    kind: str = "refined"
+    architecture: str = "residual_cnn"
+    loss: reconn.Loss = dataclasses.field(default_factory=lambda: reconn.Loss(mae=0.0))
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-2
+    batch_size: int = 64
+    epochs: int = 12
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,163 @@
+"""A network on the kernel's guess: what it sees, gains and may not lose."""
+
+import dataclasses
+
+import haiku as hk
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import reconn
+from reconn import features, kernel
+from reconn.pictures import Pictures
+from reconn.sight import Sight
+from shadow import Knowledge, ShadowModels, checks, publish
+from shadow.victims import Slice
+from shadow.views import EVERYTHING, Layers
+
+SHAPE, UNITS = (4, 4, 1), 3
+LAYOUT = (
+    Slice("dense/b", 0, UNITS, (UNITS,)),
+    Slice("dense/w", UNITS, UNITS + 48, (16, UNITS)),
+    Slice("output/w", UNITS + 48, UNITS + 54, (UNITS, 2)),
+)
+
+
+@pytest.fixture
+def planted(digits, rng):
+    """Weights whose first layer is the target times a function of the target."""
+    images = digits.images[:420, 2:6, 2:6]
+    flat = images.reshape(len(images), 16)
+    slopes = np.tanh(2 * flat @ rng.normal(size=(16, UNITS)))
+    first = flat[:, :, None] * slopes[:, None]
+    weights = np.concatenate(
+        [slopes, first.reshape(len(flat), -1), rng.normal(size=(len(flat), 6))], axis=1
+    )
+    weights += 0.02 * rng.normal(size=weights.shape)
+    labels = digits.labels[:420]
+    return ShadowModels(
+        weights=weights.astype(np.float32), images=images, labels=labels, layout=LAYOUT
+    )
+
+
+def part(models, rows):
+    arrays = {n: getattr(models, n)[rows] for n in ("weights", "images", "labels")}
+    return dataclasses.replace(models, **arrays)
+
+
+def refined(**fields):
+    defaults = {"module": reconn.residual_cnn(channels=16, blocks=1), "epochs": 20}
+    return reconn.Refined(**defaults | fields)
+
+
+def errors(images, models):
+    return np.square(images - models.images).mean(axis=(1, 2, 3))
+
+
+def test_it_is_nearer_than_the_kernel_on_unseen_targets(planted, key, tmp_path):
+    seen, unseen = part(planted, slice(0, 360)), part(planted, slice(360, None))
+    method = refined(validation_fraction=0.15)
+    attack = reconn.train(seen, method, key=key, workdir=tmp_path, progress=False)
+    release = publish(unseen.weights)
+    guess = attack(release, Knowledge())
+    alone, labels = attack.model.kernel.labelled(attack.standardiser(unseen.weights))
+    gains = errors(alone, unseen) - errors(guess.images, unseen)
+    assert gains.mean() > 2 * gains.std() / np.sqrt(len(gains))
+    np.testing.assert_array_equal(guess.labels, labels)
+    again = reconn.load(tmp_path)(release, Knowledge())
+    np.testing.assert_array_equal(again.images, guess.images)
+    resumed = reconn.train(seen, method, key=key, workdir=tmp_path, progress=False)
+    np.testing.assert_array_equal(resumed(release, Knowledge()).images, guess.images)
+
+
+def test_where_theta_says_nothing_it_is_the_kernel(planted, key, rng):
+    weights = rng.normal(size=planted.weights.shape).astype(np.float32)
+    models = dataclasses.replace(planted, weights=weights)
+    attack = reconn.train(models, refined(epochs=2), key=key, progress=False)
+    assert attack.model.share == 0
+    inputs = attack.standardiser(weights[:20])
+    np.testing.assert_array_equal(
+        attack.model(inputs), attack.model.kernel.labelled(inputs)[0]
+    )
+
+
+@pytest.mark.parametrize("across", [True, False])
+def test_pictures_are_the_first_layers_weights(planted, across):
+    """Of (pixels, units) and (units, pixels), all weights or that layer alone."""
+    weights, layout = planted.weights.copy(), list(LAYOUT)
+    weights[:, UNITS + 4] = 7.0  # pixel 1, unit 1: dropped, since it doesn't vary
+    expected = weights[:, UNITS : UNITS + 48].copy().reshape(-1, *SHAPE[:2], UNITS)
+    if not across:
+        layout[1] = dataclasses.replace(LAYOUT[1], shape=(UNITS, 16))
+        swapped = expected.reshape(-1, 16, UNITS).swapaxes(1, 2)
+        weights[:, UNITS : UNITS + 48] = swapped.reshape(-1, 48)
+    models = dataclasses.replace(planted, weights=weights)
+    for view in (EVERYTHING, Layers.of(layout, ("dense",))):
+        standardiser = features.fit(models, view, num_models=400, clip=1e3)
+        pictures = Pictures.of(layout, view, standardiser, SHAPE)
+        deviations = expected[:400].std(axis=0)
+        standard = (expected - expected[:400].mean(axis=0)) / np.sqrt(
+            np.mean(np.square(deviations), axis=(0, 1))
+        )
+        inputs = jnp.asarray(standardiser(view(weights)))
+        columns, alone = pictures.alone()
+        for image in (pictures(inputs), alone(inputs[:, columns])):
+            np.testing.assert_allclose(image, standard, atol=1e-4)
+    assert Pictures.of((), view, standardiser, SHAPE).index.shape == (4, 4, 0)
+
+
+def test_left_out_looks_are_those_of_a_kernel_without_the_model(planted):
+    """For its label and for its image, by fitting again; widths differ a little."""
+    x = planted.weights[:150]
+    rows = [x, planted.images[:150], np.arange(150) % 2]
+    settings = {"kernel": reconn.Kernel(ridge=0.1), "progress": False}
+    _, left_out = kernel.fit(*rows, leave_out=True, **settings)
+    for i in (3, 80):
+        others = [np.delete(values, i, axis=0) for values in rows]
+        model, _ = kernel.fit(*others, **settings)
+        votes = model.votes(x[[i]])
+        np.testing.assert_allclose(left_out.votes[i], votes[0], atol=0.02)
+        look = model.of_label[i % 2](x[[i]])[0]
+        np.testing.assert_allclose(left_out.first[i], np.clip(look, 0, 1), atol=0.02)
+
+
+def test_a_module_of_ones_own_corrects_the_guess(planted, key):
+    def module(images, facts, *, training):
+        del training
+        shift = hk.Linear(1, w_init=jnp.zeros)(facts)[:, None, None]
+        return shift + 0 * images[..., :1]
+
+    method = refined(module=hk.transform(module), epochs=1)
+    attack = reconn.train(planted, method, key=key, progress=False)
+    assert attack(publish(planted.weights[:3]), Knowledge()).images.shape == (3, *SHAPE)
+    wrong = refined(module=lambda images, facts, *, training: images)
+    with pytest.raises(checks.FieldError, match=r"return images of shape \(2, 4, 4, 1"):
+        reconn.train(planted, wrong, key=key, progress=False)
+
+
+def test_settings_of_the_kernel_that_are_not_its_own_are_refused():
+    with pytest.raises(checks.FieldError, match=r"kernel\.models to be left at None"):
+        refined(kernel=reconn.Kernel(models=5))
+
+
+def test_a_network_sees_pictures_too(planted, key):
+    seen, unseen = part(planted, slice(0, 360)), part(planted, slice(360, None))
+    module = reconn.residual_cnn(channels=16, blocks=1)
+    rate = reconn.adam_cosine(learning_rate=3e-3)
+    method = reconn.Network(module=module, optimiser=rate, epochs=20, batch_size=32)
+    attack = reconn.train(seen, method, key=key, progress=False)
+    guess = attack(publish(unseen.weights), Knowledge()).images
+    mean = np.broadcast_to(seen.images.mean(axis=0), guess.shape)
+    assert errors(guess, unseen).mean() < 0.5 * errors(mean, unseen).mean()
+
+
+def test_a_row_holds_features_guesses_and_votes(rng):
+    sight = Sight(num_features=5, image_shape=(2, 3, 2), guesses=2, votes=4)
+    parts = [rng.normal(size=(3, n)).astype(np.float32) for n in (5, 12, 12, 4)]
+    rows = jnp.concatenate(parts, axis=1)
+    assert rows.shape[1] == sight.num_inputs
+    guesses = np.concatenate([p.reshape(3, 2, 3, 2) for p in parts[1:3]], axis=-1)
+    np.testing.assert_array_equal(sight.images(rows), guesses)
+    np.testing.assert_array_equal(
+        sight.facts(rows), np.concatenate([parts[0], parts[3]], axis=1)
+    )
