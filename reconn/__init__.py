@@ -7,7 +7,7 @@
 trainer   training, which returns an attack (`reconstructor`)
 kernel    ridge regression in closed form (`ridge`, `algebra`), and a `second_look`
 network   the paper's network: `modules`, `objective`, `optimisers`, `steps`
-refined   a network that corrects the kernel's guesses; `residual_cnn`, `pictures`
+refined   a network that corrects the kernel's guesses; `residual`, `pictures`
 features  a view of theta to the input of either; `shrinkage` follows both
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from reconn.optimisers import adam_cosine, rmsprop
     from reconn.reconstructor import Reconstructor, load
     from reconn.refined import Refined
-    from reconn.residual_cnn import ResidualCnn as residual_cnn
+    from reconn.residual import ResidualCnn as residual_cnn
     from reconn.trainer import train
 
 __getattr__, __dir__, __all__ = lazy.names(
@@ -39,7 +39,7 @@ __getattr__, __dir__, __all__ = lazy.names(
         "reconn.optimisers": "adam_cosine rmsprop",
         "reconn.reconstructor": "Reconstructor load",
         "reconn.refined": "Refined",
-        "reconn.residual_cnn": "residual_cnn=ResidualCnn",
+        "reconn.residual": "residual_cnn=ResidualCnn",
         "reconn.trainer": "train",
     },
 )

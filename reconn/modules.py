@@ -25,7 +25,7 @@ from jax import export
 from jaxtyping import Array
 
 from reconn.enlarging import Enlarging
-from reconn.residual_cnn import ResidualCnn
+from reconn.residual import ResidualCnn
 from reconn.sight import Sight
 from shadow import checks
 from shadow.victims.activations import ACTIVATIONS

@@ -24,7 +24,7 @@ from reconn.method import JUDGED, Features, Labels, Method, Run, TargetImages
 from reconn.network import Network, TrainedNetwork
 from reconn.objective import Loss
 from reconn.optimisers import adam_cosine
-from reconn.residual_cnn import ResidualCnn
+from reconn.residual import ResidualCnn
 from reconn.sight import Sight
 from shadow import checks
 
