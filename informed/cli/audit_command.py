@@ -216,12 +216,6 @@ def _described(checked: Preflight) -> str:
     }
     if checked.accuracy is not None:
         rows["accuracy"] = f"{100 * checked.accuracy:.1f} % on public records"
-    if checked.instability is not None:
-        rows["stability"] = (
-            "a small change of a record moves the typical weight"
-            f" {checked.instability.growth:.2g} times as far as in proportion (1:"
-            " smooth; from 7: chaotic)"
-        )
     lines = list(rows.items())
     for row in trials.listed(checked):
         mark = "applies" if row["applies"] else f"no: {row['why_not']}"

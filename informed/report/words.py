@@ -257,24 +257,7 @@ def read_out(values: Values) -> str:
                 f" without the release for {share(other['success'])}"
             )
         text += f".{together}{remedy}"
-    return text + _unstable(values)
-
-
-def _unstable(values: Values) -> str:
-    """Say that chaos is the only reason why the training wasn't inverted."""
-    chaos = (values.get("preflight") or {}).get("instability")
-    inverted = [
-        row["exact"]["successes"] for row in rated(values) if row["name"] == "inversion"
-    ]
-    # Chaos gets the credit for an inversion alone that was finished and found nothing.
-    withstood = bool(inverted) and not any(inverted)
-    if not withstood or not chaos or not chaos["chaotic"]:
-        return ""
-    least = "at least " if chaos["saturated"] else ""
-    return (
-        f" Its training is chaotic (exponent {least}{chaos['exponent']:.1f}): what"
-        " withstood inversion did so by instability, not by design."
-    )
+    return text
 
 
 def _defended(values: Values) -> list[str]:

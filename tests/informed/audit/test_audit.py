@@ -155,20 +155,6 @@ def test_nothing_found_is_called_no_protection(audit):
     )
 
 
-def test_chaos_gets_the_credit_for_what_withstood(audit):
-    values = copy.deepcopy(dict(audit.values))
-    assert "chaotic" not in words.first_lines(values)[0]
-    chaos = {"growth": 90.0, "exponent": 8.94, "saturated": True, "chaotic": True}
-    values["preflight"]["instability"] = chaos
-    assert "chaotic" not in words.first_lines(values)[0]  # inverted all the same
-    (inversion,) = [row for row in values["attacks"] if row["name"] == "inversion"]
-    inversion["exact"] = {**inversion["exact"], "successes": 0}
-    first = words.first_lines(values)[0]
-    assert "exponent at least 8.9" in first
-    assert "by instability, not by design" in first
-    assert audit.values["preflight"]["instability"]["chaotic"] is False
-
-
 def test_what_ruins_the_model_is_no_defence(audit):
     values = copy.deepcopy(dict(audit.values))
     kernel = next(row for row in values["attacks"] if row["name"] == "kernel")

@@ -17,7 +17,7 @@ import informed
 import shadow
 from informed.attacks import registry
 from informed.attacks.attack_row import Material
-from informed.audit import auditing, contract, instability, preflight, subject, trials
+from informed.audit import auditing, contract, preflight, subject, trials
 from informed.audit.auditing import AuditConfig
 from informed.audit.findings import AuditStoppedError
 from informed.cli import audit_command as audit
@@ -90,54 +90,6 @@ def test_what_voids_an_audit_is_said(train, level, what):
     found = check(train)
     assert any(f.level == level and what in f.what and f.remedy for f in found.findings)
     assert bool(found.stops) == (level == "stops")
-
-
-def doubled(images, labels, key):
-    """As `linear`, then bits of the weights shifted out in front."""
-    return linear(images, labels, key) * 2.0**20 % 1.0
-
-
-def test_chaos_is_found_and_said():
-    found = check(doubled)
-    assert found.instability.chaotic
-    (finding,) = [f for f in found.findings if f.level == "weakens"]
-    assert "protected by instability, not by design" in finding.what
-    assert f"exponent {found.instability.words}" in finding.what
-    assert found.values["instability"]["chaotic"]
-    assert not check(linear).instability.chaotic
-
-
-@pytest.fixture
-def public(rng):
-    images = rng.random((16, 2, 2, 1))
-    return shadow.Examples(images=images, labels=np.arange(16) % 2, num_classes=2)
-
-
-def test_what_is_linear_grows_by_nothing(rng, public):
-    matrix = rng.standard_normal((4, 50))
-    found = instability.measure(lambda z, *_: z.reshape(-1, 4) @ matrix, public)
-    assert found.growth == pytest.approx(1)
-    assert found.exponent == pytest.approx(0, abs=1e-9)
-    assert not found.saturated
-    assert not found.chaotic
-    assert instability.measure(lambda z, *_: np.ones((len(z), 3)), public) is None
-
-
-def test_the_exponent_of_the_tent_map_is_ln_2_a_step(rng, public):
-    """Until twins are as far apart as strangers."""
-    matrix = rng.standard_normal((4, 400))
-
-    def after(steps):
-        return instability.measure(
-            lambda z, *_: np.abs(z.reshape(-1, 4) @ matrix * 2.0**steps % 2 - 1), public
-        )
-
-    few, more, many = after(6), after(9), after(30)
-    assert more.exponent - few.exponent == pytest.approx(3 * np.log(2), abs=0.1)
-    assert not few.saturated
-    assert many.saturated
-    assert many.chaotic
-    assert many.exponent == pytest.approx(np.log(1e4), abs=0.1)
 
 
 def test_a_function_that_raises_is_named():
