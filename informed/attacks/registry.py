@@ -206,7 +206,7 @@ for _row in (
         knows=("fixed", "algorithm"),
         uses=("initialisation", "training_key"),
         gives=("choice",),
-        share=0.0,  # audits play it beside reconstruction, in a part of its own
+        share=0.0,  # another question; see `informed.games`
     ),
     Row(
         name="prior_aware",

@@ -11,7 +11,6 @@ import numpy as np
 
 from informed.audit import (
     contract,
-    defences,
     noise_game,
     preflight,
     ranked_records,
@@ -31,7 +30,7 @@ Progress = Callable[[str], None]
 # Share of the time for what comes after everything: judging, pictures, the page.
 _LAST = 0.03
 # Parts that an audit may leave out.
-PARTS = ("inversion", "membership", "noise", "defences")
+PARTS = ("inversion", "noise")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -148,7 +147,6 @@ def audit(
             progress=progress,
         )
         trials.require_trace(models)
-        # Attacks on reconstruction, membership and noise; then what stops them.
         models, played = trials.play_all(
             checked,
             models,
@@ -158,12 +156,6 @@ def audit(
             reconn=settings.reconn,
             progress=progress,
         )
-        membership: list[dict[str, Any]] = []
-        if "membership" in schedule.parts:
-            progress("membership")
-            seconds = schedule.limit("membership")
-            row = trials.of_two(models, checked.seconds_a_model, limit=seconds)
-            membership.append(row)
         bounds = noise_game.measured(
             audited,
             threshold=settings.threshold,
@@ -172,13 +164,6 @@ def audit(
             progress=progress,
         )
         played = trials.continued(played, models, checked, schedule, progress)
-        # Of the released models, where defences are; else of the pre-flight's model.
-        accuracy, stops = checked.accuracy, []
-        if "defences" in schedule.parts:
-            progress("trying what stops it")
-            time_left = limits.Clock(schedule.limit("defences"))
-            stops = defences.tried(models, checked, played, time_left)
-            accuracy = stops[0]["accuracy"]
         # What they tell, against the truth.
         progress("writing it down")
         pool, targets = audited.known_to_all, models.targets
@@ -186,10 +171,7 @@ def audit(
         baselines = judging.baselines(targets, pool, groups=groups)
         verdicts = [judging.verdict(t, targets, pool, baselines) for t in played]
         least = judging.thresholds(baselines)
-        attacks, *defended = (
-            [judging.judge(t, targets, pool, baselines) for t in group]
-            for group in (played, *(row["attacks"] for row in stops))
-        )
+        attacks = [judging.judge(t, targets, pool, baselines) for t in played]
         guesses = [judging.summary(b, targets, pool) for b in baselines]
         ids = audited.split.test_indices
         rows, order = ranked_records.rank(targets, ids, played, verdicts, least)
@@ -215,17 +197,12 @@ def audit(
             "arrays": [[name, list(shape)] for name, shape in checked.arrays],
             "seconds_a_model": checked.seconds_a_model,
             "shadow_models": 0 if models.shadows is None else len(models.shadows),
-            "accuracy": accuracy,
+            "accuracy": audited.accuracy(models.released),
         },
         "preflight": checked.values,
         "baselines": guesses,
         "attacks": [timetable.with_advice(row) for row in attacks],
-        "membership": membership,
         "records": rows,
-        "defences": [
-            row | {"attacks": [timetable.with_advice(attack) for attack in attacks]}
-            for row, attacks in zip(stops, defended, strict=True)
-        ],
         "bounds": bounds,
         "configuration": dataclasses.asdict(settings),
         "again": "",

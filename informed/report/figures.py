@@ -106,34 +106,6 @@ def errors(records: Sequence[Values], name: str = "errors") -> str:
     return svg(figure, name, alt)
 
 
-@matplotlib.rc_context(_STYLE)
-def defences(rows: Sequence[Values], name: str = "defences") -> str:
-    """Draw how often the best attack succeeded under each defence, and the accuracy."""
-    shown = [row for row in rows if any(a["success"] for a in row["attacks"])]
-    figure, axes = _figure(6.4, 0.9 + 0.42 * len(shown))
-    for place, row in enumerate(shown[::-1]):
-        rates = [a["success"] for a in row["attacks"] if a["success"]]
-        rate = max(rates, key=lambda r: (r["rate"], r["high"]))
-        axes.plot([rate["low"], rate["high"]], [place, place], color=COLOURS[0],
-                  linewidth=3,
-                  label="attack, 95 %" if not place else None)  # fmt: skip
-        axes.plot(rate["rate"], place, "o", color=COLOURS[0], markersize=7)
-        if row["accuracy"] is not None:
-            axes.plot(row["accuracy"], place, "D", color=COLOURS[1], markersize=6,
-                      markerfacecolor="none",
-                      label="accuracy" if not place else None)  # fmt: skip
-    axes.set_yticks(range(len(shown)), [row["name"] for row in shown[::-1]])
-    axes.set_xlim(-0.02, 1.02)
-    axes.set_xlabel("share")
-    figure.legend(loc="outside upper center", ncols=2, fontsize=9)
-    alt = (
-        "Share of records at which the best attack tried succeeded, with its 95 %"
-        " interval, and the model's accuracy, for each defence. The same numbers are in"
-        " the table."
-    )
-    return svg(figure, name, alt)
-
-
 def _labels(places: Sequence[float]) -> list[str]:
     """Label ticks on a logarithmic axis; empty where one would touch the last."""
     logs = np.log10(places)

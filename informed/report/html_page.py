@@ -73,12 +73,9 @@ def _code(text: str) -> markupsafe.Markup:
 def _figures(values: Mapping[str, Any]) -> dict[str, str | None]:
     """Draw the figures, by name; None where there is nothing to draw."""
     errors = [e for row in values["records"] for e in row["mse"].values()]
-    held = [any(a["success"] for a in row["attacks"]) for row in values["defences"]]
-    drawn: dict[str, str | None] = dict.fromkeys(("errors", "defences", "bound"))
+    drawn: dict[str, str | None] = dict.fromkeys(("errors", "bound"))
     if any(error is not None for error in errors):
         drawn["errors"] = figures.errors(values["records"])
-    if sum(held) > 1:
-        drawn["defences"] = figures.defences(values["defences"])
     if values["bounds"].get("rows"):
         drawn["bound"] = figures.bound(values["bounds"])
     return drawn

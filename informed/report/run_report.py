@@ -58,9 +58,7 @@ def report(
         "subject": _about(run),
         "preflight": None,
         **_judged(run, trials, baselines),
-        "membership": [],
         "records": rows,
-        "defences": [],
         "bounds": {"rows": [], "why_not": "a report plays nothing"},
         "configuration": run.results["configuration"],
         "versions": {

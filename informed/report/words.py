@@ -11,8 +11,6 @@ from typing import Any
 from dp import rero
 
 Values = Mapping[str, Any]
-# Accuracy that a defence may cost, absolutely, before it isn't named as one.
-_BEARABLE = 0.1
 # Probability, over all rows, of saying that a bound is broken which holds.
 _CHANCE = 0.05
 # Attacks of another game, whose rates aren't compared, and how they are spoken of.
@@ -106,7 +104,7 @@ def first_lines(values: Values) -> list[str]:
         and best["exact"]["rate"] == 1
         and best["finished"] >= best["planned"]
     )
-    last = "; ".join([*_defended(values), *_bounded(values)])
+    last = "; ".join(_bounded(values))
     lines = [read, *cut] if complete else [*cut, read]
     return [*lines, f"{last[0].upper()}{last[1:]}."]
 
@@ -258,76 +256,6 @@ def read_out(values: Values) -> str:
             )
         text += f".{together}{remedy}"
     return text
-
-
-def _defended(values: Values) -> list[str]:
-    """Say what defences did to the attacks that succeed without them, and no more."""
-    tried = [row for row in values.get("defences", []) if row["attacks"]]
-    first, rest = (tried[0], tried[1:]) if tried else (None, [])
-    if first is None or not rest:
-        return []
-    winners = {
-        row["name"]
-        for row in first["attacks"]
-        if row["tried"] and row["success"] and row["success"]["successes"]
-    }
-    succeeded = {row["name"] for row in rated(values) if row["success"]["successes"]}
-    # A defence after which the model is of no use isn't one.
-    useful = [row for row in rest if _loss(first, row) <= _BEARABLE]
-    faced = [row for row in useful if winners <= _faced(row)]
-    if not (winners | succeeded) or not useful:
-        return []
-    if not winners or not faced:
-        names = " and ".join(sorted(winners or succeeded))
-        return [f"no defence was tried to the end against what succeeded ({names})"]
-    row = min(
-        faced, key=lambda r: ((_most(r) or {"rate": 1.0})["rate"], _loss(first, r))
-    )
-    worst, cost = _most(row), ""
-    assert worst is not None
-    before, after = first["accuracy"], row["accuracy"]
-    if before is not None and after is not None:
-        cost = f", at {percent(after)} accuracy instead of {percent(before)}"
-    if worst["successes"]:
-        useful_model = "" if before is None else " that leaves a useful model"
-        unknown = " (accuracy wasn't measured)" if before is None else ""
-        text = (
-            f"nothing tried against it{useful_model} stopped it: the least was left by"
-            f" {row['name']}, {share(worst)}{cost}{unknown}"
-        )
-    else:
-        held = " and ".join(sorted(_faced(row)))
-        text = (
-            f"of what was tried against it, {row['name']} left {held} nothing"
-            f" (0 of {worst['trials']}; up to {percent_up(worst['high'])}){cost}"
-        )
-    if others := " and ".join(sorted(succeeded - winners)):
-        text += f", but nothing was tried against {others}"
-    return [text]
-
-
-def _faced(row: Values) -> set[str]:
-    """Return the attacks that came to a result under a defence."""
-    return {
-        a["name"]
-        for a in row["attacks"]
-        if a["tried"] and a.get("finished", 1) and a["success"]
-    }
-
-
-def _most(row: Values) -> Values | None:
-    """Return the share of the attack that succeeded most often under a defence."""
-    rates = [a["success"] for a in row["attacks"] if a["tried"] and a["success"]]
-    return max(rates, key=lambda rate: (rate["rate"], rate["high"]), default=None)
-
-
-def _loss(first: Values, row: Values) -> float:
-    """Return the accuracy lost; infinite where the changed model's isn't known."""
-    if first["accuracy"] is None:
-        return 0.0
-    if row["accuracy"] is None:
-        return float("inf")
-    return first["accuracy"] - row["accuracy"]
 
 
 def broken(bounds: Values | None) -> bool:

@@ -73,7 +73,7 @@ def audit(tmp_path_factory, digits):
         targets=12,
         fixed=20,
         minutes=0.3,
-        skip=("membership", "inversion"),
+        skip=("inversion",),
     )
     found.save(str(folder / "audit.html"))
     return folder / "audit.html"

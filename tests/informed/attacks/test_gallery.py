@@ -21,7 +21,7 @@ QUICK = {
     "fixed": 40,
     "targets": 3,
     "minutes": 1.0,
-    "skip": ("membership", "noise", "defences"),
+    "skip": ("noise",),
     "version": "1",
 }
 

@@ -148,7 +148,6 @@ def training(tmp_path, digits):
     return lambda name="train": [
         "audit", f"{tmp_path}/mean.py:{name}", f"--data={tmp_path}/digits.npz",
         "--fixed=40", "--targets=2", "--minutes=2", "--quiet", "--json",
-        "--skip=membership", "--skip=defences",
     ]  # fmt: skip
 
 

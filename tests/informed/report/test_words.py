@@ -10,7 +10,6 @@ def test_the_upper_end_is_that_of_the_attack_that_says_least():
     values = document(
         attack("kernel", many),
         attack("inversion", few, finished=2),
-        membership=[],
         kind="audit",
     )
     assert words.up_to(values) == (
@@ -19,13 +18,13 @@ def test_the_upper_end_is_that_of_the_attack_that_says_least():
     )
     said = words.read_out(values)
     assert 'up to 85 % for the attack "inversion", finished for 2)' in said
-    alone = document(attack("kernel", many), membership=[])
+    alone = document(attack("kernel", many))
     assert words.up_to(alone) == ("17 %", "")
 
 
 def test_a_record_that_was_named_alone_is_said():
     rows = [attack("gallery", ALL)]
-    values = document(*rows, membership=[], defences=[], kind="audit", preflight=None)
+    values = document(*rows, kind="audit", preflight=None)
     said = " ".join(words.first_lines(values))
     assert said.startswith("No attack on one record was finished. The attack")
     assert "nothing about reconstruction" not in said
