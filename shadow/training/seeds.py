@@ -1,7 +1,6 @@
 """Families of seeds: how theta_0 is made from an integer, as training scripts do.
 
-    theta_0 = init(jax.random.key(seed))        torch.manual_seed(seed); Net()
-    MLPClassifier(random_state=seed)            numpy.random.default_rng(seed)
+    theta_0 = init(jax.random.key(seed))
 
 Who knows the family and not the seed can try them all (`informed.attacks.seeds`).
 """
@@ -19,7 +18,7 @@ from jaxtyping import Array, Float
 from shadow import checks
 from shadow.precision import highest
 
-GENERATORS = ("threefry", "mt19937", "pcg64", "other")
+GENERATORS = ("threefry", "other")
 BITS = 32
 
 
@@ -31,8 +30,7 @@ class SeedFamily:
       draw: what makes theta_0, any tree of arrays, its leaves in the order of theta.
         With "threefry" a function of a JAX key, traced, and called with
         `jax.random.key(seed)`; otherwise a function of the seed, an int.
-      generator: "threefry", JAX's; "mt19937": PyTorch's on CPUs, NumPy's RandomState,
-        scikit-learn's; "pcg64": NumPy's default_rng; "other": anything.
+      generator: "threefry", JAX's; "other": anything, such as PyTorch's.
       start, stop: the seeds are start, ..., stop - 1.
     Raises: FieldError: an unknown generator, no seeds, or seeds of more than 32 bits
       (PyTorch's generator on CPUs and JAX without float64 take no more of one).

@@ -4,8 +4,6 @@ recovery    the attack: which of three ways applies, and the seeds that it finds
 still       weights that training leaves at a multiple of their initial value
 seed_search a pass over all seeds of a family, drawing a few weights of each
 threefry    single elements of the arrays that JAX draws
-generators  the random words of PyTorch, NumPy and scikit-learn
-laws        which weight of theta_0 is made of which random word
 null_space  directions in which D_- has no extent, for gradient descent
 retrained   small families: training from every seed
 """

@@ -29,12 +29,12 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from informed.attacks import quantisation
-from informed.attacks.seeds import laws, null_space, retrained, seed_search, still
+from informed.attacks.seeds import null_space, retrained, seed_search, still
 from informed.attacks.seeds.null_space import NOT_FOUND
 from informed.attacks.seeds.seed_search import Screen
 from informed.attacks.seeds.still import Still
 from shadow.threat import Knowledge, Release
-from shadow.training.seeds import BITS, SeedFamily
+from shadow.training.seeds import SeedFamily
 
 # Pairs of seeds whose theta_0 are compared, for how often two agree by chance.
 _PAIRS = 32
@@ -91,7 +91,7 @@ def recover(
     if why_not and by_still is None:
         warnings.warn(
             f"None of the {len(family):,} seeds was searched: no weight that training"
-            f" leaves as it was follows a law that is known, and {why_not}.",
+            f" leaves as it was can be drawn alone, and {why_not}.",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -252,7 +252,9 @@ def still_search(
     knowledge.require(release, "fixed", "algorithm", "seeds")
     family = knowledge.seeds
     assert family is not None
-    still_key, law_key = jax.random.split(key)
+    if family.generator != "threefry":  # whose weights can't be drawn one by one
+        return None
+    still_key, _ = jax.random.split(key)
     stays = still.find(knowledge, family, still_key)
     if stays is None:
         return None
@@ -267,26 +269,13 @@ def still_search(
     hit, size = _hit(stays, tolerances), len(elements)
     if _log_chance(len(family), size, size, hit) > np.log(_CHANCE):
         return None
-    known: list[laws.Law] = []
-    usable = np.arange(0 if family.generator == "other" else size)
-    if family.generator in laws.KNOWN:
-        rng = np.random.default_rng(np.asarray(jax.random.key_data(law_key)))
-        drawn = rng.integers(0, 2**BITS, laws.SEEDS).tolist()
-        known = laws.find(family.generator, family.theta, elements, drawn)
-        words = {law.element: law.position for law in known}
-        usable = np.array(
-            [i for i, element in enumerate(elements) if int(element) in words], np.int64
-        )
-        usable = usable[np.argsort([words[int(elements[i])] for i in usable])]
-    if not len(usable):
-        return None
     # As few elements for every seed as leave few enough wrong seeds.
-    count = min(_ELEMENTS, len(usable))
+    count = min(_ELEMENTS, size)
     enough = (n for n in range(1, count) if len(family) * hit**n <= _CANDIDATES)
     first = next(enough, count)
-    apart = max(1, (len(usable) - count) // _PASSES)
-    passes = [usable[i * apart : i * apart + count] for i in range(_PASSES)]
-    passes = [picked for picked in passes if len(picked) == count]
+    apart = max(1, (size - count) // _PASSES)
+    starts = [i * apart for i in range(_PASSES) if i * apart + count <= size]
+    passes = [np.arange(start, start + count) for start in starts]
     return StillSearch(
         still=stays,
         family=family,
@@ -294,7 +283,7 @@ def still_search(
         tolerances=tolerances,
         passes=passes,
         screens=[
-            seed_search.screen(family, elements[picked].tolist(), known, first)
+            seed_search.screen(family, elements[picked].tolist(), first)
             for picked in passes
         ],
     )

@@ -14,8 +14,6 @@ from informed.attacks import seeds
 from informed.attacks.inversion import InversionConfig
 from informed.attacks.inversion.retraining import Programs, Retraining
 from informed.attacks.seeds import (
-    generators,
-    laws,
     null_space,
     recovery,
     retrained,
@@ -78,78 +76,6 @@ def test_single_elements_are_those_of_jax(draw):
         threefry.element(draw, whole.shape[1])
 
 
-@pytest.mark.parametrize("position", [0, 5, generators.MT_WORDS - 1])
-def test_words_of_the_mersenne_twister(position):
-    found = np.asarray(jax.jit(generators.mt19937(position))(SEEDS))
-    legacy = [np.random.RandomState(s).randint(0, 2**32, 300, "uint32") for s in SEEDS]
-    np.testing.assert_array_equal(found, np.stack(legacy)[:, position])
-
-
-def test_words_are_those_of_pytorch_which_takes_32_bits_of_a_seed():
-    torch = pytest.importorskip("torch")
-    found = np.asarray(jax.jit(generators.mt19937(3))(SEEDS)) & 0xFFFFFF
-    for seed, word in zip(SEEDS.tolist(), found, strict=True):
-        for same in (seed, seed + 5 * 2**32):
-            torch.manual_seed(same)
-            assert torch.rand(4)[3].item() == word / 2**24
-
-
-@pytest.mark.parametrize("position", [0, 1, 6, generators.PCG_WORDS - 1])
-def test_words_of_pcg64(position):
-    with jax.enable_x64(True):
-        found = np.asarray(jax.jit(generators.pcg64(position))(SEEDS))
-    for seed, word in zip(SEEDS, found, strict=True):
-        raw = int(np.random.PCG64(int(seed)).random_raw(position // 2 + 1)[-1])
-        assert word == (raw & 0xFFFFFFFF if position % 2 else raw >> 32)
-    # What users draw from it:
-    uniform = np.random.default_rng(int(SEEDS[2])).uniform(size=4)[3]
-    if position == 6:
-        assert abs(found[2] / 2**32 - uniform) < 2**-32
-
-
-def torch_net(seed):
-    torch = pytest.importorskip("torch")
-    torch.manual_seed(seed)
-    net = torch.nn.Sequential(torch.nn.Linear(64, 5), torch.nn.Linear(5, 3))
-    return [parameter.detach().numpy() for parameter in net.parameters()]
-
-
-def numpy_net(seed):
-    rng = np.random.default_rng(seed)
-    return [rng.uniform(-0.3, 0.3, (64, 5)).astype(np.float32), np.zeros(5)]
-
-
-def legacy_net(seed):
-    rng = np.random.RandomState(seed)
-    return [rng.uniform(-0.3, 0.3, (64, 5)), rng.uniform(-0.3, 0.3, 5)]
-
-
-@pytest.mark.parametrize(
-    ("draw", "generator"),
-    [(torch_net, "mt19937"), (legacy_net, "mt19937"), (numpy_net, "pcg64")],
-)
-def test_a_planted_seed_of_other_libraries_is_found(draw, generator):
-    family = SeedFamily(draw=draw, generator=generator)
-    elements = np.arange(100)
-    found = laws.find(generator, family.theta, elements, range(1000, 1024))
-    assert len(found) >= 60
-    secret, other = 3_456_789_012, 3_456_800_000
-    values = np.stack([family.theta(s) for s in (secret, other)]).astype(np.float64)
-    wanted = [law.element for law in found[:3]]
-    hits = [
-        pair
-        for _, pairs in seed_search.sweep(
-            seed_search.screen(family, wanted, found),
-            values[:, wanted] - 1e-7,
-            values[:, wanted] + 1e-7,
-            secret - 70_000,
-            secret + 70_000,
-        )
-        for pair in pairs
-    ]
-    assert hits == [(0, secret), (1, other)]
-
-
 def test_a_way_to_draw_that_is_not_by_elements_is_noticed():
     """An orthogonal matrix: no element can be had alone, so all of it is drawn."""
 
@@ -157,7 +83,7 @@ def test_a_way_to_draw_that_is_not_by_elements_is_noticed():
         return [jax.nn.initializers.orthogonal()(key, (6, 6))]
 
     family = SeedFamily(draw=draw, stop=500)
-    screen = seed_search.screen(family, [3, 4], [])
+    screen = seed_search.screen(family, [3, 4])
     values = family.theta(321)[[3, 4]].astype(np.float64)[None]
     pieces = seed_search.sweep(screen, values - 1e-6, values + 1e-6, 0, 500)
     assert [pair for _, pairs in pieces for pair in pairs] == [(0, 321)]
@@ -327,17 +253,6 @@ def sklearn_train(images, labels, seed):
     return [model.coefs_, model.intercepts_]
 
 
-def sklearn_draw(seed):
-    """As scikit-learn draws: a layer's weights, then its intercepts."""
-    rng = np.random.RandomState(seed)
-    coefs, intercepts = [], []
-    for inputs, outputs in ((64, 8), (8, 10)):
-        bound = np.sqrt(6 / (inputs + outputs))
-        coefs.append(rng.uniform(-bound, bound, (inputs, outputs)))
-        intercepts.append(rng.uniform(-bound, bound, outputs))
-    return [coefs, intercepts]
-
-
 @pytest.mark.slow
 def test_a_secret_random_state_of_scikit_learn(parts):
     """A makes its own theta_0; what is recovered is its key."""
@@ -353,10 +268,10 @@ def test_a_secret_random_state_of_scikit_learn(parts):
     told = dataclasses.replace(
         factory.knowledge(public=parts.shadow),
         seeds=SeedFamily(
-            draw=sklearn_draw,
-            generator="mt19937",
-            start=secret - 100_000,
-            stop=secret + 100_000,
+            draw=pytest.fail,  # A makes its own
+            generator="other",
+            start=secret - 20,
+            stop=secret + 20,
         ),
     )
     assert told.training_key is None
@@ -463,8 +378,8 @@ def test_jax_takes_32_bits_of_a_seed():
 
 
 def test_what_a_family_may_be():
-    with pytest.raises(checks.FieldError, match="Did you mean 'mt19937'"):
-        SeedFamily(draw=haiku_init, generator="mt19973")
+    with pytest.raises(checks.FieldError, match="Did you mean 'threefry'"):
+        SeedFamily(draw=haiku_init, generator="threefy")
     with pytest.raises(checks.FieldError, match="stop"):
         SeedFamily(draw=haiku_init, start=5, stop=5)
     with pytest.raises(checks.FieldError, match=r"2\*\*32"):
