@@ -20,7 +20,6 @@ from shadow.threat import Knowledge, Reconstruction
 
 ALL_BUT_ONE = "all records but one and the training code"
 SEED = "all records but one, the training code and the seed"
-GALLERY = ", a gallery that holds it"
 _LATE = "out of time"
 
 
@@ -40,7 +39,6 @@ class Trial:
       certified: (attempted,) bool, which guesses the attack itself takes for exact;
         None: it certifies nothing.
       finished: (attempted,) bool.
-      names: whether its guesses are records of a gallery that holds the targets.
       reconstruction: everything that the attack returned, of the finished targets.
       seconds: that the attack took, the training of its shadow models included.
       trainings: runs of the training function, shadow models included; None: nothing
@@ -61,7 +59,6 @@ class Trial:
     labels: np.ndarray | None = None
     certified: np.ndarray | None = None
     finished: np.ndarray | None = None
-    names: bool = False
     reconstruction: Reconstruction | None = None
     seconds: float = 0.0
     trainings: int | None = 0
@@ -70,11 +67,6 @@ class Trial:
     remedy: str = ""
     why_not: str = ""
     applies: bool = True
-
-    @property
-    def reads_one(self) -> bool:
-        """Whether it guesses one record, which its adversary doesn't have."""
-        return not self.names
 
 
 def blank(row: Row, *, sees: str, secret: bool, planned: int, name: str = "") -> Trial:
@@ -89,13 +81,11 @@ def blank(row: Row, *, sees: str, secret: bool, planned: int, name: str = "") ->
     """
     needs_seed = row.shadows or {"initialisation", "training_key"} & {*row.uses}
     knows = ALL_BUT_ONE if secret or not needs_seed else SEED
-    knows += GALLERY if row.names else ""
     return Trial(
         name=name or row.title,
         about=row.about,
         sees=sees,
         knows=knows,
-        names=row.names,
         planned=planned,
         remedy=row.remedy,
     )

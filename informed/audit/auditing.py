@@ -172,7 +172,7 @@ def audit(
         verdicts = [judging.verdict(t, targets, pool, baselines) for t in played]
         least = judging.thresholds(baselines)
         attacks = [judging.judge(t, targets, pool, baselines) for t in played]
-        guesses = [judging.summary(b, targets, pool) for b in baselines]
+        guesses = [judging.summary(b) for b in baselines]
         ids = audited.split.test_indices
         rows, order = ranked_records.rank(targets, ids, played, verdicts, least)
         pictures = ranked_records.pictures(order, targets, played, baselines)

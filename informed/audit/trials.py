@@ -224,7 +224,7 @@ def play_all(
         if row.title in schedule.parts:
             limit = schedule.limit(row.title)
             progress(f"{row.title}, at most {words.seconds(limit)}")
-        trial = attempt(row, models, checked, limit=limit, before=trials, known=known)
+        trial = attempt(row, models, checked, limit=limit, known=known)
         trials.append(trial)
     names = (*_FIRST, *(trial.name for trial in trials))
     return models, sorted(trials, key=lambda trial: names.index(trial.name))
@@ -272,7 +272,6 @@ def attempt(
     *,
     limit: float,
     begun: Trial | None = None,
-    before: Sequence[Trial] = (),
     known: Mapping[str, Any] = types.MappingProxyType({}),
 ) -> Trial:
     """Play an attack on the models of an audit, within a time, or say why not.
@@ -284,7 +283,6 @@ def attempt(
       limit: seconds that the attack may take.
       begun: the trial of an inversion that time cut off, and that goes on; None: it
         begins.
-      before: attacks that were played before, for those that begin at their guesses.
       known: why_not, and other fields of the trial of an attack that isn't played.
     """
     trial, subject = begun or untried(row, models, checked, **known), models.subject
@@ -310,13 +308,6 @@ def attempt(
     clock = limits.Clock(limit)
     try:
         with tempfile.TemporaryDirectory() as folder:
-            gallery, guesses = None, []
-            if row.names:  # all public records and all targets, in random order
-                gallery = subject.known_to_all.joined(subject.split.test)
-                rng = np.random.default_rng(subject.seed)
-                gallery = gallery.take(rng.permutation(len(gallery)))
-                alone = [t.images for t in before if t.reads_one]
-                guesses = [images for images in alone if images is not None]
             release: Any = models.weights
             if row.sees == "estimator":
                 release = Estimators(models)
@@ -331,8 +322,6 @@ def attempt(
                     key=subject.key,
                     seconds_a_model=checked.seconds_a_model,
                     table=subject.table,
-                    gallery=gallery,
-                    guesses=guesses,
                 ),
                 release,
                 models.knowledge,

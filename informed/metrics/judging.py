@@ -18,7 +18,6 @@ from jaxtyping import Bool, Float
 from skimage.metrics import structural_similarity
 
 from informed import metrics
-from informed.metrics import galleries
 from informed.play import Trial
 from reconn import perceptual
 from shadow import copies
@@ -119,24 +118,14 @@ def _imputed(pool: np.ndarray, targets: np.ndarray, groups: np.ndarray) -> np.nd
     return np.clip(guesses + mean, 0, 1)
 
 
-def summary(baseline: Baseline, targets: Examples, pool: Examples) -> dict[str, Any]:
-    """Return a baseline's row in the comparison of attacks.
-
-    Args:
-      targets: the records that were to be guessed.
-      pool: all that is known to everyone.
-    """
-    guesses, placed = np.asarray(baseline.images), None
-    # An oracle is chosen by the target itself, and ranks nothing.
-    if not baseline.oracle:
-        placed = galleries.placed(guesses, targets, pool)
+def summary(baseline: Baseline) -> dict[str, Any]:
+    """Return a baseline's row in the comparison of attacks."""
     return {
         "name": baseline.name,
         "about": baseline.about,
         "oracle": baseline.oracle,
         "mse_mean": float(baseline.mse.mean()),
         "mse_median": float(np.median(baseline.mse)),
-        "gallery": placed,
     }
 
 
@@ -182,8 +171,7 @@ class Verdict:
       mse: mean squared errors; infinite where there is no guess.
       right: whether they are the target, to `EXACT` of the spread of the records.
       exact: whether they are right, and nearer than any guess without the release.
-      read: whether they are finished, and exact or nearer than any oracle. Of a record
-        that is named out of a gallery, nothing but the right one counts.
+      read: whether they are finished, and exact or nearer than any oracle.
     """
 
     mse: Float[np.ndarray, " attempted"]
@@ -222,7 +210,7 @@ def verdict(
         if guess.name != IMPUTED:
             reached = np.minimum(reached, error)
     exact = right & (mse < reached)
-    read = right if trial.names else exact | (mse < thresholds(guesses)[:count])
+    read = exact | (mse < thresholds(guesses)[:count])
     done = np.isfinite(mse) if trial.finished is None else trial.finished
     return Verdict(mse=mse, right=right, exact=exact, read=done & read)
 
@@ -236,8 +224,7 @@ def judge(
     Returns: what the attack saw, knew and cost; targets (attempted); mse_mean and
       mse_median over finished ones; ssim; lpips; labels_named and labels_right;
       success and exact, None where no record was finished, as nothing follows from
-      that; certified, certified_wrong; tpr, at one false positive in a hundred;
-      gallery, see `galleries.placed`.
+      that; certified, certified_wrong; tpr, at one false positive in a hundred.
     """
     planned = trial.planned or (0 if trial.images is None else len(trial.images))
     about = {
@@ -278,9 +265,6 @@ def judge(
         "ssim": ssim(truth.images[good], trial.images[good]),
         "lpips": lpips(truth.images, trial.images, good),
         **rates,
-        "gallery": galleries.placed(
-            trial.images[done], truth.take(np.flatnonzero(done)), pool
-        ),
     }
     if good.any():
         measured["mse_mean"] = float(mse[good].mean())
@@ -308,7 +292,6 @@ _MEASURED = (
     "certified",
     "certified_wrong",
     "tpr",
-    "gallery",
 )
 
 

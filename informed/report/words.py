@@ -13,8 +13,6 @@ from dp import rero
 Values = Mapping[str, Any]
 # Probability, over all rows, of saying that a bound is broken which holds.
 _CHANCE = 0.05
-# Attacks of another game, whose rates aren't compared, and how they are spoken of.
-OTHER_GAMES = {"gallery": "whose adversary has a gallery that holds the record, named"}
 
 # What a bound by sampling assumes beyond noise, after "if ...".
 POISSON = (
@@ -117,7 +115,7 @@ def unfinished(values: Values) -> list[str]:
     lines, things = [], _things(values)
     for row in values["attacks"]:
         tried, planned = row["tried"], row["planned"]
-        if row["name"] in OTHER_GAMES or not (tried or row["applies"]):
+        if not (tried or row["applies"]):
             continue
         if tried and row["finished"] >= planned:
             continue
@@ -158,16 +156,12 @@ def _things(values: Values) -> str:
 
 
 def rated(values: Values) -> list[Values]:
-    """Return the attacks on one record that finished any; they can be compared."""
-    return [
-        row
-        for row in values["attacks"]
-        if row["tried"] and row["success"] and row["name"] not in OTHER_GAMES
-    ]
+    """Return the attacks that finished any record; they can be compared."""
+    return [row for row in values["attacks"] if row["tried"] and row["success"]]
 
 
 def strongest(values: Values) -> Values | None:
-    """Find the attack on one record that read most of them exactly, or came nearest."""
+    """Find the attack that read most records exactly, or came nearest."""
     return max(
         rated(values),
         key=lambda row: (
@@ -181,7 +175,7 @@ def strongest(values: Values) -> Values | None:
 
 
 def up_to(values: Values) -> tuple[str, str]:
-    """Say the largest upper end of the success of attacks on one record, and whose.
+    """Say the largest upper end of the success of attacks, and whose.
 
     An attack that was finished for few records says less than one for all of them. The
     second text is "" where it is that of the strongest.
@@ -193,30 +187,9 @@ def up_to(values: Values) -> tuple[str, str]:
     return percent_up(row["success"]["high"]), whose
 
 
-def of_others(values: Values) -> str:
-    """Say what attacks of `OTHER_GAMES` read or named; "" where that is nothing."""
-    texts = [
-        f' The attack "{row["name"]}", {OTHER_GAMES[row["name"]]}'
-        + (
-            f" exactly: {share(row['exact'])}."
-            if row["exact"]["successes"]
-            else f" better than any guess: {share(row['success'])}."
-        )
-        for row in values["attacks"]
-        if row["name"] in OTHER_GAMES
-        and row["tried"]
-        and row["success"]
-        and row["success"]["successes"]
-    ]
-    return "".join(texts)
-
-
 def read_out(values: Values) -> str:
     """Say what attacks read out, and what a developer does about the strongest."""
-    best, together = strongest(values), of_others(values)
-    what = _things(values)[:-1]
-    if best is None and together:
-        return f"No attack on one record was finished.{together}"
+    best, what = strongest(values), _things(values)[:-1]
     if best is None:
         return (
             "No attack was finished, so this report says nothing about reconstruction."
@@ -229,14 +202,14 @@ def read_out(values: Values) -> str:
         text = (
             f"{who} came nearer to none of {best['success']['trials']} {what}s than the"
             " best guess without the release (0 successes; 95 % interval up to"
-            f" {''.join(up_to(values))}), by any attack on one {what} that was finished"
-            f" here, which is no protection.{together}"
+            f" {''.join(up_to(values))}), by any attack that was finished, which is no"
+            " protection."
         )
     elif not best["exact"]["successes"]:
         text = (
             f"{who} came nearer to the {what} than the best guess without the release:"
             f" {share(best['success'])}, with a median error (MSE) of"
-            f" {number(best['mse_median'])}; it read none exactly.{together}{remedy}"
+            f" {number(best['mse_median'])}; it read none exactly.{remedy}"
         )
     else:
         text = f"{who} read {what}s out exactly: {share(best['exact'])}"
@@ -254,7 +227,7 @@ def read_out(values: Values) -> str:
                 f'; the attack "{other["name"]}" came nearer than the best guess'
                 f" without the release for {share(other['success'])}"
             )
-        text += f".{together}{remedy}"
+        text += f".{remedy}"
     return text
 
 

@@ -81,7 +81,7 @@ def test_going_on_finds_what_one_go_finds(count, whole, models, checked):
 
 def test_what_was_found_stays_where_time_is_over_again(whole, models, checked):
     begun = dataclasses.replace(cut_off(whole, 2), needs=1e-4)
-    found, _ = continued(begun, models, checked, 0.01)
+    found, _ = continued(begun, models, checked, 0.001)
     np.testing.assert_array_equal(found.images[:2], whole.images[:2])
     assert found.finished.tolist() == [True, True, False]
     assert found.certified.tolist() == [True, True, False]

@@ -49,8 +49,8 @@ FAILING = {
     "kernel succeeded for 3 of 20, whose interval ends at 0.379": audit(
         row(), row("kernel", 3)
     ),
-    "gallery succeeded for 0 of 6, whose interval ends at 0.459": audit(
-        row(), row("gallery", planned=6, finished=6, success=rate(0, 6))
+    "span succeeded for 0 of 6, whose interval ends at 0.459": audit(
+        row(), row("span", planned=6, finished=6, success=rate(0, 6))
     ),
     "inversion finished 0 of 20 (out of time at target 1)": audit(
         row(finished=0, success=None, why_not="out of time at target 1"), row("kernel")

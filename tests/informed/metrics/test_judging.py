@@ -10,7 +10,7 @@ from sklearn import linear_model
 import dp
 import shadow
 from informed.audit import contract, noise_game, ranked_records
-from informed.metrics import galleries, judging
+from informed.metrics import judging
 from informed.play import Trial
 
 
@@ -45,41 +45,6 @@ def test_the_truth_succeeds_and_the_baseline_itself_does_not(truth, pool):
     assert row["success"]["successes"] == 0
     assert row["tpr"] < 0.5
     assert row["lpips"] > 0.01
-
-
-def test_a_record_is_placed_in_a_gallery(truth, pool):
-    exact = galleries.placed(truth.images, truth, pool)
-    assert exact == {"first": 10, "median_rank": 1.0, "size": 501}
-    # By hand: half of the guesses are another record of the gallery.
-    guesses = np.concatenate([truth.images[:5], pool.images[:5]])
-    found = galleries.placed(guesses, truth, pool)
-    flat = pool.images.reshape(len(pool), -1)
-    ranks = [
-        1 + sum(np.sum((flat - g.ravel()) ** 2, axis=1) <= np.sum((t - g) ** 2))
-        for g, t in zip(guesses, truth.images, strict=True)
-    ]
-    assert found["first"] == 5
-    assert found["median_rank"] == np.median(ranks)
-    # A copy of the target in the gallery is the target; no guess is the last place.
-    copied = shadow.Examples(
-        images=np.concatenate([pool.images, truth.images]),
-        labels=np.concatenate([pool.labels, truth.labels]),
-        num_classes=10,
-    )
-    assert galleries.placed(truth.images, truth, copied)["first"] == 10
-    nothing = galleries.placed(np.full_like(truth.images, np.nan), truth, pool)
-    assert nothing == {"first": 0, "median_rank": 501.0, "size": 501}
-    assert galleries.placed(truth.images[:0], truth, pool) is None
-
-
-def test_distances_are_those_of_differences(truth, pool, monkeypatch):
-    monkeypatch.setattr(galleries, "_ROWS", 37)
-    records = np.concatenate([pool.images, truth.images])
-    found = galleries.distances(truth.images, records)
-    apart = truth.images[:, None].astype(np.float64) - records[None]
-    wanted = np.sum(apart**2, axis=(2, 3, 4))
-    np.testing.assert_allclose(found, wanted, atol=1e-9)
-    assert (np.diag(found[:, len(pool) :]) == 0).all()
 
 
 def test_rates_are_of_what_was_finished(truth, pool):

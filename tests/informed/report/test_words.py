@@ -22,14 +22,6 @@ def test_the_upper_end_is_that_of_the_attack_that_says_least():
     assert words.up_to(alone) == ("17 %", "")
 
 
-def test_a_record_that_was_named_alone_is_said():
-    rows = [attack("gallery", ALL)]
-    values = document(*rows, kind="audit", preflight=None)
-    said = " ".join(words.first_lines(values))
-    assert said.startswith("No attack on one record was finished. The attack")
-    assert "nothing about reconstruction" not in said
-
-
 def test_records_that_time_left_out_are_said():
     values = document(attack("inversion", ALL))
     asked = values["subject"]["targets"] + 16
@@ -49,15 +41,6 @@ def test_an_error_of_zero_is_the_least():
     best = words.strongest(values)
     assert best is not None
     assert best["name"] == "b"
-
-
-def test_records_that_a_gallery_named_are_said():
-    values = document(attack("inversion", NONE), attack("gallery", ALL))
-    said = words.read_out(values)
-    assert "by any attack on one" in said
-    assert "6 of 6" in said
-    assert '"gallery", whose adversary has a gallery that holds the record' in said
-    assert not words.of_others(document(attack("gallery", NONE)))
 
 
 def test_upper_ends_are_printed_rounded_up():
