@@ -92,10 +92,9 @@ def audit(
 
     Args:
       train: train(images, labels, key), or "mine.py:train"; see `contract`.
-      data: an .npz file (images and labels, or embeddings and labels), a TFDS name, a
-        folder of images a class, a .csv table; or (images, labels), a
-        mapping of "images" or "embeddings" and "labels", `shadow.Examples`,
-        `shadow.tables.Table`.
+      data: an .npz file (images and labels), a TFDS name, a folder of images a class, a
+        .csv table; or (images, labels), a mapping of "images" and "labels",
+        `shadow.Examples`, `shadow.tables.Table`.
       label: the column of labels, of a table.
       data_dir: folder of prepared TFDS data sets; None: TFDS_DATA_DIR.
       predict, privacy: where they aren't in the file of `train`.
@@ -255,12 +254,10 @@ def load(
     """
     if isinstance(source, Examples):
         return source, None
-    if isinstance(source, Mapping) and tables.EMBEDDINGS in source:
-        source = tables.embeddings_of(source, "data")
-    elif isinstance(source, Mapping):
+    if isinstance(source, Mapping):
         if not {"images", "labels"} <= set(source):
             raise ValueError(
-                "Expected data to hold labels, and images or embeddings, found"
+                "Expected data to hold images and labels, found"
                 f" {', '.join(map(str, source)) or 'nothing'}."
             )
         source = (source["images"], source["labels"])
@@ -280,9 +277,7 @@ def load(
         source = tables.table_of({**names, "label": labels}, label="label")
     if not isinstance(source, Table):
         name = os.fspath(source)
-        if tables.holds_embeddings(name):
-            source = tables.load_embeddings(name)
-        elif Path(name).suffix == tables.SUFFIX:
+        if Path(name).suffix == tables.SUFFIX:
             source = tables.load_table(name, label=label)
         elif label is not None:
             raise checks.FieldError(

@@ -191,15 +191,8 @@ class _Questions:
         except checks.FieldError:  # what it returned
             raise
         except Exception as error:
-            table, missing = self.subject.table, ""
-            columns = () if table is None else table.columns
-            if names := [column.name for column in columns if column.missing]:
-                missing = (
-                    f". Values are missing in {', '.join(names[:4])}: fill them in in"
-                    " train, or drop these rows"
-                )
             raise RuntimeError(
-                f"{self.subject.contract.name} raised {checks.named(error)}{missing}"
+                f"{self.subject.contract.name} raised {checks.named(error)}"
             ) from error
         self.seconds_each = self.probe.seconds
         self.arrays = [

@@ -62,8 +62,7 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
     add(
         "--data",
         required=True,
-        help=".npz with images or embeddings, and labels; TFDS name; folder of images a"
-        " class; .csv",
+        help=".npz with images and labels; TFDS name; folder of images a class; .csv",
     )
     add("--label", help="column of labels, of a table")
     add("--data_dir", help="TFDS folder (default: TFDS_DATA_DIR)")

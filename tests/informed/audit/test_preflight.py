@@ -9,9 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from joblib.externals import loky
-from sklearn import linear_model, preprocessing
-from sklearn.impute import SimpleImputer
-from sklearn.pipeline import make_pipeline
 
 import informed
 import shadow
@@ -113,20 +110,6 @@ def test_arrays_of_two_axes_are_a_table(rng):
     assert table is not None
     with pytest.raises(ValueError, match="label is of tables"):
         auditing.load("digits", label="x")
-
-
-def test_embeddings_are_data(rng, tmp_path):
-    arrays = {"embeddings": rng.standard_normal((60, 4)), "labels": np.arange(60) % 2}
-    np.savez(tmp_path / "e.npz", **arrays)
-
-    def train(rows, labels):
-        assert rows.shape == (21, 4)
-        return np.linalg.lstsq(rows, labels, rcond=None)[0]
-
-    for data in (arrays, str(tmp_path / "e.npz")):
-        found = check(train, data)
-        assert not found.stops
-        assert found.subject.fixed.image_shape == (1, 4, 1)
 
 
 class Endless:
@@ -285,27 +268,6 @@ def test_nan_weights_are_not_called_random():
 
     found = check(exploding)
     assert [f.what for f in found.findings] == ["3 weights are NaN or infinite"]
-
-
-def imputed(rows_, labels):
-    return make_pipeline(
-        SimpleImputer(), preprocessing.StandardScaler(), linear_model.Ridge()
-    ).fit(rows_, labels)
-
-
-def not_imputed(rows_, labels):
-    return linear_model.Ridge().fit(rows_, labels)
-
-
-def test_missing_values_are_the_business_of_training(rng):
-    x = rng.standard_normal((80, 4))
-    x[rng.random((80, 4)) < 0.1] = np.nan
-    data = (x, np.arange(80) % 2)
-    found = check(imputed, data)
-    assert not found.stops
-    with pytest.raises(RuntimeError, match=r"NaN.*missing in column 0") as raised:
-        check(not_imputed, data)
-    assert "\n" not in str(raised.value)
 
 
 def test_foreign_code_has_one_thread_while_it_is_tried(digits):
