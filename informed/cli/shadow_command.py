@@ -87,8 +87,8 @@ def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
     )
     add(
         "--form",
-        help="of a CNN that is trained: measured, or one of docs/gpus.md (default:"
-        " what suits the device)",
+        help="of a CNN that is trained, one of docs/gpus.md (default: what suits the"
+        " device)",
     )
     add(
         "--deterministic",

@@ -22,12 +22,11 @@ from informed.experiment.pools import Pools
 from informed.experiment.settings import Experiment
 from informed.experiment.stored import Paths, Stage
 from informed.play import play
-from shadow import checks, data, files, forms
+from shadow import checks, data, files
 from shadow import plan as planning
 from shadow.factory import Factory
 from shadow.known import Known, rows_of
 from shadow.launchers import Launch, local
-from shadow.launchers.launch import trains
 from shadow.plan import Plan
 from shadow.store import Store
 from shadow.threat import publish
@@ -54,8 +53,8 @@ def shadow(
 
     Args:
       launch: who starts the workers; see `shadow.launchers`.
-      form: the form that the network is trained in, one of `Victim.forms`; "measured":
-        each worker takes the fastest on its device; None: what suits the device.
+      form: the form that the network is trained in, one of `Victim.forms`; None: what
+        suits the device.
     Raises: ValueError: a later stage couldn't be run; found before the first model.
     """
     stage = Stage(
@@ -91,9 +90,6 @@ def stores(
       otherwise.
     """
     split, by_role = factories(experiment, pools)
-    if form == forms.MEASURED:
-        factory = by_role["shadow"]
-        form = forms.fastest(factory, split.shadow) if trains() else None
     # One for both roles, so that their training is compiled once.
     algorithm = dataclasses.replace(by_role["shadow"].descent, form=form)
     return [
