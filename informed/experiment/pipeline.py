@@ -57,23 +57,21 @@ def shadow(
         suits the device.
     Raises: ValueError: a later stage couldn't be run; found before the first model.
     """
-    stage = Stage(
-        paths.shadow,
-        "shadow",
-        stored.shadow_record(experiment),
-        outputs=("shadow/manifest.json", "released/manifest.json"),
-    )
-    opened = (Store(paths.store(role)) for role in ROLES)
-    if stage.done and not any(store.missing() for store in opened):
-        shadows, _ = stored.stores(experiment, paths)
-        feasible.victim(
-            experiment,
-            image_shape=shadows.image_shape,
-            num_classes=shadows.manifest["num_classes"],
-        )
-        return
+    record = stored.shadow_record(experiment)
+    outputs = ("shadow/manifest.json", "released/manifest.json")
+    stage = Stage(paths.shadow, "shadow", record, outputs=outputs)
     pools = Pools(paths.data_dir)
-    factories(experiment, pools)
+    opened = (Store(paths.store(role)) for role in ROLES)
+    complete = stage.done and not any(store.missing() for store in opened)
+    shown = (
+        Store(paths.store("shadow")) if complete else pools.load(experiment.data.name)
+    )
+    feasible.victim(
+        experiment, image_shape=shown.image_shape, num_classes=shown.num_classes
+    )
+    if complete:
+        return
+    pools.split(experiment)  # too few images are found before the stage begins
     with stage.running():
         prepare = functools.partial(stores, experiment, paths, pools, form=form)
         launch(prepare, progress=progress, on_block=stage.note)
@@ -172,28 +170,20 @@ def attack(
     """
     if only is not None:
         checks.choice("config.attacks", only, experiment.played)
-    store, released = stored.stores(experiment, paths)
     for name in experiment.played:
         if only in (None, name):
             try:
-                _attack(experiment, name, paths, store, released, progress=progress)
+                _attack(experiment, name, paths, progress=progress)
             except Exception as error:
                 error.add_note(f"attacks.{name}")  # which a gate names
                 raise
 
 
-def _attack(
-    experiment: Experiment,
-    name: str,
-    paths: Paths,
-    store: Store,
-    released: Store,
-    *,
-    progress: bool,
-) -> None:
+def _attack(experiment: Experiment, name: str, paths: Paths, *, progress: bool) -> None:
     """One of `experiment.attacks`: play it, and keep everything that it returned."""
-    named = experiment.attacks[name]
+    named, key = experiment.attacks[name], experiment.attack_key(name)
     row = named.row
+    store, released = stored.stores(experiment, paths)
     record = stored.attack_record(experiment, name, store, released)
     output = f"attacks/{name}.npz"
     stage = Stage(paths.workdir, f"attack-{name}", record, outputs=(output,))
@@ -202,7 +192,6 @@ def _attack(
     with stage.running():
         whole = row.sees == "weights"
         view = (stored.whole_view if whole else stored.view_of)(experiment, store)
-        key = experiment.attack_key(name)
         public = stored.targets(store)
         developer = stored.factory_of(experiment, store, role="released", width=1)
         models = released.read()

@@ -315,7 +315,7 @@ def compared(
     guess: Mapping[str, np.ndarray],
     images: np.ndarray,
     labels: np.ndarray,
-    oracle: Float[np.ndarray, " targets"],
+    neighbours: metrics.Neighbours,
     *,
     known: int = 0,
 ) -> dict[str, Any]:
@@ -324,13 +324,16 @@ def compared(
     Args:
       guess: what the attack returned, by name: images, and perhaps labels, certified.
       images, labels: of the targets, the truth.
-      oracle: MSE of the nearest image that the adversary already has.
+      neighbours: distances to the images that the adversary already has. Those of the
+        same targets count: the mean over others is another number.
       known: rows of pixels that this adversary was told.
     """
     count = len(guess["images"])
     mse = metrics.mse(images[:count], guess["images"])
     certified = guess.get("certified")
     error = float(mse.std(ddof=1) / count**0.5) if count > 1 else None
+    oracle = float(neighbours.mse[:count].mean())
+    first = float(neighbours.percentiles[:count, 0].mean())
     row = {
         "targets": count,
         "mse": float(mse.mean()),
@@ -341,8 +344,10 @@ def compared(
         "labels_right": None,
         "certified": None if certified is None else int(certified.sum()),
         "closer_than_oracle": dataclasses.asdict(
-            metrics.success_rate(mse < oracle[:count])
+            metrics.success_rate(mse < neighbours.mse[:count])
         ),
+        "nn_oracle_mse": oracle,
+        "success": success(float(mse.mean()), oracle, first),
     }
     if "labels" in guess:
         row["labels_right"] = int((guess["labels"] == labels[:count]).sum())
