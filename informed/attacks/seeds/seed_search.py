@@ -76,7 +76,7 @@ def screen(family: SeedFamily, elements: Sequence[int], first: int = 1) -> Scree
     """Choose the fastest way to draw some elements.
 
     Args:
-      family: the seeds that are searched, of "threefry".
+      family: the seeds that are searched.
       elements: positions in theta_0 of the weights to draw.
       first: number of elements that are drawn for every seed.
     """

@@ -14,9 +14,7 @@ from informed.attacks import seeds
 from informed.attacks.inversion import InversionConfig
 from informed.attacks.inversion.retraining import Programs, Retraining
 from informed.attacks.seeds import (
-    null_space,
     recovery,
-    retrained,
     seed_search,
     still,
     threefry,
@@ -185,99 +183,29 @@ def bright(parts, *, noise):
     )
 
 
-@pytest.mark.parametrize(
-    "fields", [{"weight_decay": 0.01}, slow({}), slow({"batch_size": 32})], ids=str
-)
-def test_without_dead_pixels_by_the_null_space_of_the_fixed_set(fields, parts):
-    few = dataclasses.replace(
-        bright(parts, noise=0.05),
-        fixed=bright(parts, noise=0.05).fixed.take(np.r_[:40]),
-    )
-    _, release, told, _ = world(few, secrets=[4000, 123], stop=5000, **fields)
-    found = seeds.recover(release, told, key=KEY)
-    assert recovery.still_search(release, told, key=KEY) is None
-    assert found.tolist() == [4000, 123]
-    absent = dataclasses.replace(told.seeds, stop=1000)
-    told = dataclasses.replace(told, seeds=absent)
-    assert seeds.recover(release, told, key=KEY).tolist() == [-1, 123]
-
-
-def test_decay_is_that_of_training(parts):
-    training = TrainingConfig(weight_decay=0.02, epochs=9, batch_size=30)
-    victim = shadow.build_victim(
-        shadow.VictimConfig(widths=(4,)), image_shape=(8, 8, 1), num_classes=10
-    )
-    descent = training.algorithm(victim)
-    factory = shadow.Factory(
-        algorithm=descent, fixed=parts.fixed, key=KEY, role="released", width=1
-    )
-    theta = factory.train(parts.test.take(np.arange(1)))[0]
-    dead = victim.first_weights.columns.start  # of the first pixel
-    expected = null_space.decayed(descent, len(parts.fixed) + 1)
-    np.testing.assert_allclose(
-        theta[dead], expected * factory.initialisation[dead], rtol=1e-5
-    )
-
-
-def test_without_any_of_that_by_training_from_every_seed(parts):
-    noisy = bright(parts, noise=0.1)
-    _, release, told, _ = world(noisy, secrets=[290, 17], start=10, stop=300)
-    found = seeds.recover(release, told, key=KEY)
-    assert null_space.of(told) is None
-    assert found.tolist() == [290, 17]
-    absent = dataclasses.replace(told.seeds, stop=200)
-    told = dataclasses.replace(told, seeds=absent)
-    assert seeds.recover(release, told, key=KEY).tolist() == [-1, 17]
-
-
-def test_seeds_that_are_not_searched_are_not_called_absent(parts, monkeypatch):
+def test_seeds_that_are_not_searched_are_not_called_absent(parts):
     noisy = bright(parts, noise=0.1)
     _, release, told, _ = world(noisy, secrets=[290], start=10, stop=300)
-    alone = dataclasses.replace(told.seeds, start=42, stop=43)
-    found = seeds.recover(release, dataclasses.replace(told, seeds=alone), key=KEY)
-    assert found.tolist() == [-1], "of one seed nothing tells how near is near"
-    monkeypatch.setattr(retrained, "MOST_TRAINED", 200)
-    with pytest.warns(RuntimeWarning, match="None of the 290 seeds was searched.*200"):
-        assert seeds.recover(release, told, key=KEY).tolist() == [-1]
+    with pytest.warns(RuntimeWarning, match="None of the 290 seeds was searched"):
+        assert seeds.recover(release, told, key=KEY).tolist() == [seeds.NOT_FOUND]
 
 
-def sklearn_train(images, labels, seed):
-    from sklearn.neural_network import MLPClassifier
-
-    flat = images.reshape(len(images), -1).astype(np.float64)
-    model = MLPClassifier(
-        (8,), solver="sgd", batch_size=len(flat), max_iter=1, random_state=seed
-    )
-    for _ in range(5):
-        model.partial_fit(flat, labels, classes=np.arange(10))
-    return [model.coefs_, model.intercepts_]
+def numbers(images, labels, seed):
+    return np.random.default_rng(seed).normal(size=4) + images.mean()
 
 
-@pytest.mark.slow
-def test_a_secret_random_state_of_scikit_learn(parts):
-    """A makes its own theta_0; what is recovered is its key."""
-    function = shadow.PythonFunction(train=sklearn_train, key_is_public=False)
+def test_seeds_of_other_libraries_are_refused(parts):
+    function = shadow.PythonFunction(train=numbers, key_is_public=False)
     factory = shadow.Factory(
         algorithm=function, fixed=parts.fixed, key=jax.random.key(3), role="released"
     )
     release = publish(factory.train(parts.test.take(np.arange(1))))
-    private = jax.random.split(
-        jax.random.fold_in(jax.random.fold_in(jax.random.key(3), 2), 0), 3
-    )
-    secret = function.own_key(private[1])
     told = dataclasses.replace(
-        factory.knowledge(public=parts.shadow),
-        seeds=SeedFamily(
-            draw=pytest.fail,  # A makes its own
-            generator="other",
-            start=secret - 20,
-            stop=secret + 20,
-        ),
+        factory.knowledge(public=parts.shadow), seeds=SeedFamily(draw=script_init)
     )
     assert told.training_key is None
-    found = seeds.recover(release, told, key=KEY)
-    assert found.tolist() == [secret]
-    assert recovery.makes_its_own_start(told)
+    with pytest.raises(checks.FieldError, match="seeds of an A that JAX runs"):
+        seeds.recover(release, told, key=KEY)
 
 
 # Inversion from there
@@ -378,8 +306,6 @@ def test_jax_takes_32_bits_of_a_seed():
 
 
 def test_what_a_family_may_be():
-    with pytest.raises(checks.FieldError, match="Did you mean 'threefry'"):
-        SeedFamily(draw=haiku_init, generator="threefy")
     with pytest.raises(checks.FieldError, match="stop"):
         SeedFamily(draw=haiku_init, start=5, stop=5)
     with pytest.raises(checks.FieldError, match=r"2\*\*32"):
