@@ -43,6 +43,8 @@ def victim(
         secret=experiment.training.initialisation != "shared",
         targets=number,
     )
+    with checks.under("config.view"):
+        features = view.most_features(victim)
     lpips = experiment.evaluation.lpips
     for name, attack in experiment.played.items():
         place, settings = f"config.attacks.{name}", attack.settings
@@ -65,7 +67,6 @@ def victim(
         if isinstance(method, reconn.Network):
             called = checks.called({"module": "architecture"})
             with checks.under(place), called:
-                features = view.most_features(victim)
                 modules.build(method.module, features, victim.image_shape)
             lpips |= method.loss.lpips > 0
     with checks.under("config.view"):

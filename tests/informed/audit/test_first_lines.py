@@ -26,8 +26,8 @@ def attack(name="kernel", successes=6, exact=0, **changed):
         "applies": True, "tried": True, "targets": 6, "finished": 6, "planned": 6,
         "seconds": 1.0, "success": rate(successes), "exact": rate(exact),
         "certified": None, "certified_wrong": None, "mse_median": 0.1, "why_not": "",
-        "needs_seconds": None, "needs_minutes": None, "remedy": "", "ssim": None,
-        "lpips": None, "tpr": None, "trainings": 6, "labels_right": None,
+        "needs_seconds": None, "needs_minutes": None, "remedy": "",
+        "trainings": 6, "labels_right": None,
         "labels_named": None, **changed,
     }  # fmt: skip
 
