@@ -75,12 +75,6 @@ def recover(
     return np.full(len(release), NOT_FOUND)
 
 
-def makes_its_own_start(knowledge: Knowledge) -> bool:
-    """Say whether A draws theta_0 from its own key, as functions of users do."""
-    assert knowledge.algorithm is not None
-    return knowledge.algorithm.initialise(jax.random.key(0)) is None
-
-
 def with_seeds(
     release: Release, knowledge: Knowledge, *, key: Array, progress: bool = False
 ) -> list[Knowledge]:
@@ -93,7 +87,9 @@ def with_seeds(
     family, same = knowledge.seeds, [knowledge] * len(release)
     if family is None:
         return same
-    by_key = makes_its_own_start(knowledge)
+    assert knowledge.algorithm is not None
+    # Functions of users draw theta_0 themselves, from their own key.
+    by_key = knowledge.algorithm.initialise(jax.random.key(0)) is None
     decided = knowledge.training_key if by_key else knowledge.initialisation
     if decided is not None:
         return same
