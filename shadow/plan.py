@@ -63,8 +63,15 @@ def plan(factory: Factory, targets: Examples, models: int) -> Plan:
     Raises: MemoryError: one process would need more than this machine has; says how
       much, and what there is.
     """
-    together = factory.models_at_once
-    memory = _PROCESS + _data_bytes(factory, models) + 8 * together * _params(factory)
+    together, fixed = factory.models_at_once, factory.fixed
+    params, pixels = (
+        factory.algorithm.layout(fixed)[-1].stop,
+        math.prod(fixed.image_shape),
+    )
+    # D_- and all targets, in float32, and the models of two batches.
+    memory = (
+        _PROCESS + fixed.images.nbytes + 4 * models * pixels + 8 * together * params
+    )
     program, local = factory.program_bytes, jax.local_devices()
     if devices.cache_bound():
         memory += program * len(local)
@@ -79,8 +86,8 @@ def plan(factory: Factory, targets: Examples, models: int) -> Plan:
     second = _seconds(factory, batch, ids) if first < _AGAIN else first
     return Plan(
         models=models,
-        params=_params(factory),
-        store_bytes=_store_bytes(factory, models),
+        params=params,
+        store_bytes=4 * models * (params + pixels + 1),
         memory_bytes=memory,
         models_per_s=together / min(first, second),
         devices=jax.local_device_count(),
@@ -105,21 +112,6 @@ def require_room(plan: Plan, address: Address) -> None:
             f"The stores would take {_giga(plan.store_bytes)}, and {folder} has"
             f" {_giga(free)} left. Take fewer models, or another place."
         )
-
-
-def _params(factory: Factory) -> int:
-    return factory.algorithm.layout(factory.fixed)[-1].stop
-
-
-def _data_bytes(factory: Factory, models: int) -> int:
-    """Of D_- and all targets, float32."""
-    return factory.fixed.images.nbytes + 4 * models * math.prod(
-        factory.fixed.image_shape
-    )
-
-
-def _store_bytes(factory: Factory, models: int) -> int:
-    return 4 * models * (_params(factory) + math.prod(factory.fixed.image_shape) + 1)
 
 
 def _require(needed: int, there: int, what: str, factory: Factory) -> None:

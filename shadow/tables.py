@@ -88,17 +88,13 @@ class Table:
     @property
     def ranges(self) -> tuple[np.ndarray, np.ndarray]:
         """(features,) twice: the lowest value, and the width of the range."""
-        low = [
-            0.0 if word is not None else c.low
+        ends = [
+            (c.low, c.high) if word is None else (0.0, 1.0)
             for c in self.columns
             for word in c.labels
         ]
-        high = [
-            1.0 if word is not None else c.high
-            for c in self.columns
-            for word in c.labels
-        ]
-        return np.array(low), np.array(high) - np.array(low)
+        low, high = np.array(ends).T
+        return low, high - low
 
     def features(self, images: Any, numpy: Any = np) -> Any:
         """(rows, 1, features, 1) in [0, 1] -> (rows, columns) in units of the file.
