@@ -15,13 +15,11 @@ from jaxtyping import Array
 
 from informed.attacks.attack_row import Material, NotApplicableError, Row
 from shadow import checks, limits
-from shadow.data import Examples
 from shadow.known import UNUSED
 from shadow.threat import Knowledge, Reconstruction
 
 ALL_BUT_ONE = "all records but one and the training code"
 SEED = "all records but one, the training code and the seed"
-GALLERY = ", a gallery that holds it"
 _LATE = "out of time"
 
 
@@ -41,8 +39,6 @@ class Trial:
       certified: (attempted,) bool, which guesses the attack itself takes for exact;
         None: it certifies nothing.
       finished: (attempted,) bool.
-      choice: (releases,), which of two candidates a membership attack names.
-      names: whether its guesses are records of a gallery that holds the targets.
       reconstruction: everything that the attack returned, of the finished targets.
       seconds: that the attack took, the training of its shadow models included.
       trainings: runs of the training function, shadow models included; None: nothing
@@ -63,8 +59,6 @@ class Trial:
     labels: np.ndarray | None = None
     certified: np.ndarray | None = None
     finished: np.ndarray | None = None
-    choice: np.ndarray | None = None
-    names: bool = False
     reconstruction: Reconstruction | None = None
     seconds: float = 0.0
     trainings: int | None = 0
@@ -73,11 +67,6 @@ class Trial:
     remedy: str = ""
     why_not: str = ""
     applies: bool = True
-
-    @property
-    def reads_one(self) -> bool:
-        """Whether it guesses one record, which its adversary doesn't have."""
-        return not self.names
 
 
 def blank(row: Row, *, sees: str, secret: bool, planned: int, name: str = "") -> Trial:
@@ -92,13 +81,11 @@ def blank(row: Row, *, sees: str, secret: bool, planned: int, name: str = "") ->
     """
     needs_seed = row.shadows or {"initialisation", "training_key"} & {*row.uses}
     knows = ALL_BUT_ONE if secret or not needs_seed else SEED
-    knows += GALLERY if row.names else ""
     return Trial(
         name=name or row.title,
         about=row.about,
         sees=sees,
         knows=knows,
-        names=row.names,
         planned=planned,
         remedy=row.remedy,
     )
@@ -113,7 +100,6 @@ def play(
     key: Array,
     limit: float = float("inf"),
     trial: Trial | None = None,
-    candidates: tuple[Examples, Examples] | None = None,
     stumbling: bool = False,
 ) -> Trial:
     """Prepare the attack and play it on a release, within a time.
@@ -129,7 +115,6 @@ def play(
       trial: the attack before it is played, see `blank`; None: of this release. Or as
         it was when its time was over: an inversion goes on at the first target that it
         didn't finish.
-      candidates: of each release, for membership alone.
       stumbling: whether an attack that raises at one target keeps what it found of the
         others, and the trial says so.
     Raises: FieldError: pixels are told of which the attack makes no use. Whatever the
@@ -156,9 +141,7 @@ def play(
     try:
         with limits.seconds(limit):
             attack = row.attack(settings, material)
-            if candidates is not None:
-                parts.append(attack(release, knowledge, candidates, key=key))
-            elif first:
+            if first:
                 parts.extend(attack.each(release, knowledge, key=key, first=first))
             elif hasattr(attack, "each"):
                 parts.extend(attack.each(release, knowledge, key=key))
@@ -175,12 +158,6 @@ def play(
         if not stumbling or not parts:
             raise
         cut, why = first + len(parts) < count, stopped_with(error)
-    if candidates is not None:
-        if not parts:
-            why = f"Not finished in {clock.passed:.0f} s."
-            return dataclasses.replace(trial, seconds=clock.passed, why_not=why)
-        choice = np.asarray(parts[0])
-        return dataclasses.replace(trial, choice=choice, seconds=clock.passed)
     trial = dataclasses.replace(
         trial,
         seconds=trial.seconds + clock.passed,

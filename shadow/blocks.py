@@ -95,6 +95,11 @@ class Blocks:
         return tuple(self.manifest["image_shape"])
 
     @property
+    def num_classes(self) -> int:
+        """Number of classes of the targets."""
+        return self.manifest["num_classes"]
+
+    @property
     def record(self) -> Record:
         """What decided the models: configuration, content of the data, versions."""
         return Record.read(self.manifest)

@@ -221,28 +221,32 @@ def split(
     sizes = {"num_fixed": num_fixed, "num_shadow": num_shadow, "num_test": num_test}
     for field, value in sizes.items():
         checks.at_least(field, value, 1)
-    rng = np.random.default_rng(seed)
+    rng, other = np.random.default_rng(seed), pool
     if shadow_pool is None:
         parts = [num_test, num_fixed, num_shadow]
         (test, fixed, shadow), dropped = _draw(pool, parts, rng, balanced=balanced)
-        division = split_by_indices(pool, fixed=fixed, shadow=shadow, test=test)
-        return dataclasses.replace(division, dropped=dropped)
-    _require_one_shape(pool, shadow_pool)
-    (test, fixed), dropped = _draw(pool, [num_test, num_fixed], rng, balanced=balanced)
-    taken = pool.images[np.concatenate([test, fixed])]
-    fresh = np.flatnonzero(~copies.among(shadow_pool.images, taken))
-    if balanced:  # by the labels that its records are going to have
-        shadow_pool = _relabelled(shadow_pool, pool, rng)
-    (shadow,), repeated = _draw(
-        shadow_pool.take(fresh), [num_shadow], rng, balanced=balanced
+    else:
+        _require_one_shape(pool, shadow_pool)
+        parts = [num_test, num_fixed]
+        (test, fixed), dropped = _draw(pool, parts, rng, balanced=balanced)
+        taken = pool.images[np.concatenate([test, fixed])]
+        fresh = np.flatnonzero(~copies.among(shadow_pool.images, taken))
+        if balanced:  # by the labels that its records are going to have
+            shadow_pool = _relabelled(shadow_pool, pool, rng)
+        (shadow,), repeated = _draw(
+            shadow_pool.take(fresh), [num_shadow], rng, balanced=balanced
+        )
+        dropped += len(shadow_pool) - len(fresh) + repeated
+        shadow, other = fresh[shadow], _relabelled(shadow_pool, pool, rng)
+    return Split(
+        fixed=pool.take(fixed),
+        shadow=other.take(shadow),
+        test=pool.take(test),
+        fixed_indices=fixed,
+        shadow_indices=shadow,
+        test_indices=test,
+        dropped=dropped,
     )
-    dropped += len(shadow_pool) - len(fresh) + repeated
-    shadow = fresh[shadow]
-    shadow_pool = _relabelled(shadow_pool, pool, rng)
-    division = split_by_indices(
-        pool, fixed=fixed, shadow=shadow, test=test, shadow_pool=shadow_pool
-    )
-    return dataclasses.replace(division, dropped=dropped)
 
 
 def _relabelled(

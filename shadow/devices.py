@@ -124,28 +124,22 @@ def free_bytes() -> int:
 
 
 def _free_bytes_of(device: Any) -> int:
-    stats = device.memory_stats() or {}
+    stats, number = device.memory_stats() or {}, device.local_hardware_id or 0
     limit = stats.get("bytes_limit", _UNKNOWN_MEMORY)
-    left = _left_by_others(device.local_hardware_id or 0)
+    names = _visible()  # among which cards are numbered
+    name = names[number] if names and number < len(names) else str(number)
+    left = _free_on(name, int(time.monotonic() / _FRESH_S))
     if left is not None:
         limit = min(limit, left + stats.get("pool_bytes", stats.get("bytes_in_use", 0)))
     return max(0, limit - stats.get("bytes_in_use", 0))
 
 
-def _left_by_others(number: int) -> int | None:
-    """Free bytes of a card, by NVIDIA's driver; None: it can't be asked.
-
-    Args:
-      number: of the card, among those that this process may see.
-    """
-    names = _visible()
-    name = names[number] if names and number < len(names) else str(number)
-    return _free_on(name, int(time.monotonic() / _FRESH_S))
-
-
 @functools.lru_cache(maxsize=64)
 def _free_on(name: str, _: int) -> int | None:
-    """Free bytes of a card; asked once in a while, since it takes up to seconds."""
+    """Free bytes of a card, by NVIDIA's driver; None: it can't be asked.
+
+    Asked once in a while, since it takes up to seconds.
+    """
     answer = _asked(
         f"--id={name}", "--query-gpu=memory.free", "--format=csv,noheader,nounits"
     )

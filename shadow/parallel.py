@@ -166,12 +166,6 @@ def lower(
 UNTIMED = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
 
 
-def quickly_compiled(lowered: Any) -> Any:
-    """Compiled to be looked at: on a GPU without timing kernels, which takes longer."""
-    gpu = jax.default_backend() == "gpu"
-    return lowered.compile(compiler_options=UNTIMED if gpu else None)
-
-
 def bytes_of(compiled: Any) -> int:
     """Memory that a compiled program takes on one device, by XLA's account."""
     memory = compiled.memory_analysis()

@@ -12,16 +12,12 @@ import time
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-import optax
 
 from shadow import devices, places
 from shadow.data import Examples
 from shadow.factory import Factory
 from shadow.places import Address
-from shadow.precision import highest
-from shadow.training import GradientDescent
 
 _PROCESS = 600 << 20  # of Python, JAX and XLA's compiler (measured)
 _AGAIN = 20.0  # seconds: a shorter calibration is repeated
@@ -34,9 +30,6 @@ class Plan:
     Attributes:
       models: the number of models, released ones included.
       params: length of theta.
-      flops: floating-point operations of one model, by XLA's count of a step in the
-        plain form times the number of steps; training in the span of the data takes
-        fewer. None: A isn't gradient descent.
       store_bytes: weights and targets, not compressed.
       memory_bytes: the memory of one process at its peak, about.
       models_per_s: measured on this machine, all its devices.
@@ -47,7 +40,6 @@ class Plan:
 
     models: int
     params: int
-    flops: float | None
     store_bytes: int
     memory_bytes: int
     models_per_s: float
@@ -71,8 +63,15 @@ def plan(factory: Factory, targets: Examples, models: int) -> Plan:
     Raises: MemoryError: one process would need more than this machine has; says how
       much, and what there is.
     """
-    together = factory.models_at_once
-    memory = _PROCESS + _data_bytes(factory, models) + 8 * together * _params(factory)
+    together, fixed = factory.models_at_once, factory.fixed
+    params, pixels = (
+        factory.algorithm.layout(fixed)[-1].stop,
+        math.prod(fixed.image_shape),
+    )
+    # D_- and all targets, in float32, and the models of two batches.
+    memory = (
+        _PROCESS + fixed.images.nbytes + 4 * models * pixels + 8 * together * params
+    )
     program, local = factory.program_bytes, jax.local_devices()
     if devices.cache_bound():
         memory += program * len(local)
@@ -87,9 +86,8 @@ def plan(factory: Factory, targets: Examples, models: int) -> Plan:
     second = _seconds(factory, batch, ids) if first < _AGAIN else first
     return Plan(
         models=models,
-        params=_params(factory),
-        flops=_flops(factory),
-        store_bytes=_store_bytes(factory, models),
+        params=params,
+        store_bytes=4 * models * (params + pixels + 1),
         memory_bytes=memory,
         models_per_s=together / min(first, second),
         devices=jax.local_device_count(),
@@ -114,42 +112,6 @@ def require_room(plan: Plan, address: Address) -> None:
             f"The stores would take {_giga(plan.store_bytes)}, and {folder} has"
             f" {_giga(free)} left. Take fewer models, or another place."
         )
-
-
-@highest
-def _flops(factory: Factory) -> float | None:
-    """Of one model: epochs times XLA's count of one full-batch gradient."""
-    if not isinstance(factory.algorithm, GradientDescent):
-        return None
-    victim = factory.algorithm.victim
-    count = len(factory.fixed) + 1
-
-    def loss(params: object, images: jax.Array) -> jax.Array:
-        logits = victim.apply(params, images)
-        labels = jnp.zeros(count, jnp.int32)
-        losses = optax.softmax_cross_entropy_with_integer_labels(logits, labels)
-        return jnp.mean(losses)
-
-    params = jax.eval_shape(victim.init, jax.random.key(0))
-    images = jax.ShapeDtypeStruct((count, *victim.image_shape), jnp.float32)
-    compiled = jax.jit(jax.grad(loss)).lower(params, images).compile()
-    costs = compiled.cost_analysis() or {}
-    return float(costs.get("flops", 0)) * factory.algorithm.epochs
-
-
-def _params(factory: Factory) -> int:
-    return factory.algorithm.layout(factory.fixed)[-1].stop
-
-
-def _data_bytes(factory: Factory, models: int) -> int:
-    """Of D_- and all targets, float32."""
-    return factory.fixed.images.nbytes + 4 * models * math.prod(
-        factory.fixed.image_shape
-    )
-
-
-def _store_bytes(factory: Factory, models: int) -> int:
-    return 4 * models * (_params(factory) + math.prod(factory.fixed.image_shape) + 1)
 
 
 def _require(needed: int, there: int, what: str, factory: Factory) -> None:

@@ -11,7 +11,6 @@ Nothing is imported here: an object of PyTorch's or scikit-learn's brings its li
 
 import copy
 import sys
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -85,55 +84,18 @@ def left_out(result: Any) -> list[str]:
     return names
 
 
-def replaced(result: Any, arrays: Sequence[np.ndarray]) -> Any:
-    """A copy of what was returned with other values in the arrays of `parts`.
-
-    Args:
-      arrays: in the order of `parts`, of the same shapes.
-    """
-    if is_torch(result):
-        torch = sys.modules["torch"]
-        changed = copy.deepcopy(result)
-        state = {
-            name: torch.as_tensor(np.array(array)).to(old.dtype)
-            for (name, old), array in zip(
-                result.state_dict().items(), arrays, strict=True
-            )
-        }
-        changed.load_state_dict(state)
-        return changed
-    if is_estimator(result):
-        changed, values = copy.deepcopy(result), list(arrays)
-        _set_estimator(changed, values)
-        return changed
-    leaves, treedef = jax.tree_util.tree_flatten(result)
-    values = list(arrays)
-    swapped = []
-    for leaf in leaves:
-        if is_torch(leaf) or is_estimator(leaf):
-            count = len(_parts(leaf))
-            swapped.append(replaced(leaf, values[:count]))
-            values = values[count:]
-        elif _numeric(leaf) is not None:
-            new = values.pop(0)
-            if hasattr(leaf, "detach"):
-                new = sys.modules["torch"].as_tensor(np.array(new)).to(leaf.dtype)
-            swapped.append(new)
-        else:
-            swapped.append(leaf)
-    return jax.tree_util.tree_unflatten(treedef, swapped)
-
-
-def with_theta(result: Any, theta: np.ndarray) -> Any:
-    """A copy of what was returned with the values of a theta in its arrays.
+def with_theta(estimator: Any, theta: np.ndarray) -> Any:
+    """Copy a fitted estimator, with the values of a theta in its arrays.
 
     Args:
       theta: (params,), all arrays of `parts`, flat, one after the other.
     """
-    shapes = [np.shape(part.array) for part in parts(result)]
+    shapes = [np.shape(part.array) for part in parts(estimator)]
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
     pieces = zip(np.split(np.asarray(theta), ends), shapes, strict=True)
-    return replaced(result, [piece.reshape(shape) for piece, shape in pieces])
+    changed = copy.deepcopy(estimator)
+    _set_estimator(changed, [piece.reshape(shape) for piece, shape in pieces])
+    return changed
 
 
 def is_torch(value: Any) -> bool:

@@ -20,11 +20,6 @@ class NoAcceleratorError(RuntimeError):
     """A GPU was reserved, and JAX has none."""
 
 
-def by_slurm() -> str:
-    """The variable by which Slurm gave this process GPUs; "" if it gave none."""
-    return next((name for name in _OF_SLURM if os.environ.get(name)), "")
-
-
 def require(what: str) -> None:
     """Raise NoAcceleratorError where JAX runs on a CPU, and nobody said that it should.
 
@@ -48,7 +43,7 @@ def prepare() -> None:
 
 def check() -> None:
     """Of a worker that begins: as `require` under Slurm; else a hint where it helps."""
-    slurm = by_slurm()
+    slurm = next((name for name in _OF_SLURM if os.environ.get(name)), "")
     if slurm:
         require(f"Slurm ({slurm}={os.environ[slurm]})")
         return

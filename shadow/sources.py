@@ -6,6 +6,7 @@ pictures, or what a function of theirs loads.
 """
 
 import functools
+import hashlib
 import os
 import re
 from collections.abc import Callable
@@ -38,7 +39,11 @@ def load(name: str, *, data_dir: str | os.PathLike | None = None) -> Examples:
     if name.endswith(".npz"):
         return load_npz(name)
     if "/" in name and Path(name).is_dir():
-        return load_folder(name)
+        images, labels = folders.read(name)
+        classes = len(folders.classes(name))
+        return Examples(
+            images=images, labels=labels, num_classes=classes, name=Path(name).name
+        )
     return load_tfds(name, data_dir=data_dir)
 
 
@@ -71,20 +76,6 @@ def load_npz(path: str | os.PathLike) -> Examples:
     )
 
 
-def load_folder(path: str | os.PathLike) -> Examples:
-    """A folder with a folder of pictures for each class; see `shadow.folders`.
-
-    Raises: ValueError: no pictures, or of several sizes; says which.
-    """
-    images, labels = folders.read(path)
-    return Examples(
-        images=images,
-        labels=labels,
-        num_classes=len(folders.classes(path)),
-        name=Path(path).name,
-    )
-
-
 def load_digits() -> Examples:
     """scikit-learn's 1,797 handwritten digits, 8 x 8, grey values 0 .. 16 as [0, 1]."""
     from sklearn import datasets
@@ -111,11 +102,18 @@ def register_source(name: str, load: Callable[[], Examples]) -> None:
     _SOURCES[name] = load
 
 
-def registered_digest(name: str) -> str | None:
-    """A hash of what a function of the user's loads; None: it isn't one of theirs."""
-    if name == "digits" or name not in _SOURCES:
-        return None
-    return _digest(_SOURCES[name])
+def digest(name: str) -> str | None:
+    """A hash of the user's own data: a file, a folder, or what their function loads.
+
+    None for prepared data sets: they are named by their version, and what they hold
+    doesn't change.
+    """
+    path = Path(name)
+    if name in _SOURCES:
+        return None if name == "digits" else _digest(_SOURCES[name])
+    if path.is_file() and path.suffix == ".npz":
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    return folders.digest(path) if "/" in name and path.is_dir() else None
 
 
 @functools.cache

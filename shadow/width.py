@@ -87,7 +87,9 @@ def compiled(algorithm: Algorithm, fixed: Examples, width: int) -> Any:
         (len(fixed), *fixed.image_shape),
         width=width * jax.local_device_count(),
     )
-    return parallel.quickly_compiled(lowered)
+    # On a GPU without timing kernels, which takes longer.
+    untimed = parallel.UNTIMED if jax.default_backend() == "gpu" else None
+    return lowered.compile(compiler_options=untimed)
 
 
 def draw_of(algorithm: Algorithm) -> Callable[[Any], Draw]:

@@ -202,7 +202,11 @@ class Lab:
         """The downstream classifier of a run, which runs on the same targets share."""
         released = stored.stores(experiment, paths)[1]
         left_out = released.array("test_indices")
-        key = [experiment.seed, experiment.data.name, stored.hashes(experiment)]
+        key = [
+            experiment.seed,
+            experiment.data.name,
+            stored.shadow_record(experiment).configuration["files"],
+        ]
         arrays = self.kept(
             "classifier",
             [*key, hashlib.sha256(left_out.tobytes()).hexdigest()],

@@ -6,15 +6,13 @@ A `Row` describes an attack, `Facts` are what decides whether it applies to a mo
 
 import dataclasses
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from jaxtyping import Array
 
 from shadow import checks
-from shadow.data import Examples
 from shadow.models import ShadowModels
 from shadow.tables import Table
 from shadow.threat import Knowledge, Reconstruction
@@ -76,9 +74,6 @@ class Material:
       limit: seconds that the attack may take.
       table: the table whose rows the records are; None: records are pictures, or rows
         as they are.
-      gallery: records among which the targets are; None: the adversary has none.
-      guesses: of attacks that were played before, (attempted, height, width, channels)
-        at the first targets.
     """
 
     settings: Any = None
@@ -91,8 +86,6 @@ class Material:
     seconds_a_model: float | None = None
     limit: float = float("inf")
     table: Table | None = None
-    gallery: Examples | None = None
-    guesses: Sequence[np.ndarray] = ()
 
     def affordable(self, share: float = 1.0) -> int | None:
         """Count trainings that fit into a share of the limit; None: unknown."""
@@ -155,7 +148,6 @@ class Row:
       uses: what the attack uses where it is told.
       gives: fields of what the attack returns.
       applies: (facts) -> "", or why the attack can't be played on such a training.
-      names: whether the attack names records of a gallery that holds the targets.
       remedy: what a developer does about the attack, in a phrase.
       share: of an audit's time, beside the shares of the other attacks; 0: audits don't
         play it.
@@ -175,7 +167,6 @@ class Row:
     uses: tuple[str, ...] = ()
     gives: tuple[str, ...]
     applies: Callable[[Facts], str] | str = _always
-    names: bool = False
     remedy: str = ""
     share: float = SHARE
     asked: bool = False

@@ -177,19 +177,6 @@ for _row in (
         share=0.15,
     ),
     Row(
-        name="gallery",
-        about="train again with the likeliest records of a gallery, and compare",
-        make="informed.attacks.gallery:make",
-        sees="weights",
-        knows=("fixed", "algorithm"),
-        uses=("initialisation", "training_key"),
-        gives=("images", "labels", "certified", "trainings"),
-        applies=lambda facts: facts.why_not_again,
-        names=True,
-        remedy=_NOISE,
-        share=0.1,
-    ),
-    Row(
         name="glm",
         about="closed form for affine victims at their optimum (Theorem 1)",
         make="informed.attacks.closed_form.affine:make",
@@ -220,7 +207,7 @@ for _row in (
         knows=("fixed", "algorithm"),
         uses=("initialisation", "training_key"),
         gives=("choice",),
-        share=0.0,  # audits play it beside reconstruction, in a part of its own
+        share=0.0,  # another question; see `informed.games`
     ),
     Row(
         name="prior_aware",

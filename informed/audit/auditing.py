@@ -11,7 +11,6 @@ import numpy as np
 
 from informed.audit import (
     contract,
-    defences,
     noise_game,
     preflight,
     ranked_records,
@@ -31,7 +30,7 @@ Progress = Callable[[str], None]
 # Share of the time for what comes after everything: judging, pictures, the page.
 _LAST = 0.03
 # Parts that an audit may leave out.
-PARTS = ("inversion", "membership", "noise", "defences")
+PARTS = ("inversion", "noise")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -93,10 +92,9 @@ def audit(
 
     Args:
       train: train(images, labels, key), or "mine.py:train"; see `contract`.
-      data: an .npz file (images and labels, or embeddings and labels), a TFDS name, a
-        folder of images a class, a .csv table; or (images, labels), a
-        mapping of "images" or "embeddings" and "labels", `shadow.Examples`,
-        `shadow.tables.Table`.
+      data: an .npz file (images and labels), a TFDS name, a folder of images a class, a
+        .csv table; or (images, labels), a mapping of "images" and "labels",
+        `shadow.Examples`, `shadow.tables.Table`.
       label: the column of labels, of a table.
       data_dir: folder of prepared TFDS data sets; None: TFDS_DATA_DIR.
       predict, privacy: where they aren't in the file of `train`.
@@ -148,7 +146,6 @@ def audit(
             progress=progress,
         )
         trials.require_trace(models)
-        # Attacks on reconstruction, membership and noise; then what stops them.
         models, played = trials.play_all(
             checked,
             models,
@@ -158,12 +155,6 @@ def audit(
             reconn=settings.reconn,
             progress=progress,
         )
-        membership: list[dict[str, Any]] = []
-        if "membership" in schedule.parts:
-            progress("membership")
-            seconds = schedule.limit("membership")
-            row = trials.of_two(models, checked.seconds_a_model, limit=seconds)
-            membership.append(row)
         bounds = noise_game.measured(
             audited,
             threshold=settings.threshold,
@@ -172,13 +163,6 @@ def audit(
             progress=progress,
         )
         played = trials.continued(played, models, checked, schedule, progress)
-        # Of the released models, where defences are; else of the pre-flight's model.
-        accuracy, stops = checked.accuracy, []
-        if "defences" in schedule.parts:
-            progress("trying what stops it")
-            time_left = limits.Clock(schedule.limit("defences"))
-            stops = defences.tried(models, checked, played, time_left)
-            accuracy = stops[0]["accuracy"]
         # What they tell, against the truth.
         progress("writing it down")
         pool, targets = audited.known_to_all, models.targets
@@ -186,11 +170,8 @@ def audit(
         baselines = judging.baselines(targets, pool, groups=groups)
         verdicts = [judging.verdict(t, targets, pool, baselines) for t in played]
         least = judging.thresholds(baselines)
-        attacks, *defended = (
-            [judging.judge(t, targets, pool, baselines) for t in group]
-            for group in (played, *(row["attacks"] for row in stops))
-        )
-        guesses = [judging.summary(b, targets, pool) for b in baselines]
+        attacks = [judging.judge(t, targets, pool, baselines) for t in played]
+        guesses = [judging.summary(b) for b in baselines]
         ids = audited.split.test_indices
         rows, order = ranked_records.rank(targets, ids, played, verdicts, least)
         pictures = ranked_records.pictures(order, targets, played, baselines)
@@ -215,17 +196,12 @@ def audit(
             "arrays": [[name, list(shape)] for name, shape in checked.arrays],
             "seconds_a_model": checked.seconds_a_model,
             "shadow_models": 0 if models.shadows is None else len(models.shadows),
-            "accuracy": accuracy,
+            "accuracy": audited.accuracy(models.released),
         },
         "preflight": checked.values,
         "baselines": guesses,
         "attacks": [timetable.with_advice(row) for row in attacks],
-        "membership": membership,
         "records": rows,
-        "defences": [
-            row | {"attacks": [timetable.with_advice(attack) for attack in attacks]}
-            for row, attacks in zip(stops, defended, strict=True)
-        ],
         "bounds": bounds,
         "configuration": dataclasses.asdict(settings),
         "again": "",
@@ -278,12 +254,10 @@ def load(
     """
     if isinstance(source, Examples):
         return source, None
-    if isinstance(source, Mapping) and tables.EMBEDDINGS in source:
-        source = tables.embeddings_of(source, "data")
-    elif isinstance(source, Mapping):
+    if isinstance(source, Mapping):
         if not {"images", "labels"} <= set(source):
             raise ValueError(
-                "Expected data to hold labels, and images or embeddings, found"
+                "Expected data to hold images and labels, found"
                 f" {', '.join(map(str, source)) or 'nothing'}."
             )
         source = (source["images"], source["labels"])
@@ -303,9 +277,7 @@ def load(
         source = tables.table_of({**names, "label": labels}, label="label")
     if not isinstance(source, Table):
         name = os.fspath(source)
-        if tables.holds_embeddings(name):
-            source = tables.load_embeddings(name)
-        elif Path(name).suffix == tables.SUFFIX:
+        if Path(name).suffix == tables.SUFFIX:
             source = tables.load_table(name, label=label)
         elif label is not None:
             raise checks.FieldError(

@@ -8,7 +8,6 @@ import numpy as np
 from informed.attacks.attack_row import Facts
 from informed.attacks.closed_form import pipelines
 from informed.audit.engine import theta_of
-from informed.audit.instability import Instability
 from informed.audit.subject import Subject
 from shadow import released
 from shadow.data import Examples
@@ -62,7 +61,6 @@ class Preflight:
       busy: share of the cores that was at work for others when times were measured;
         None: the system doesn't tell.
       order_matters, key_matters: whether weights change with them; None: not tried.
-      instability: None: not tried.
       accuracy: of one model, on public records; None: models can't be asked.
     """
 
@@ -77,7 +75,6 @@ class Preflight:
     busy: float | None
     order_matters: bool | None
     key_matters: bool | None
-    instability: Instability | None
     accuracy: float | None
 
     @property
@@ -88,14 +85,11 @@ class Preflight:
     @property
     def values(self) -> dict[str, Any]:
         """The findings as the document of an audit has them, JSON-able."""
-        unstable = self.instability
         return {
             "findings": [dataclasses.asdict(f) for f in self.findings],
             "order_matters": self.order_matters,
             "key_matters": self.key_matters,
             "seconds_each": self.seconds_each,
-            "instability": unstable
-            and {**dataclasses.asdict(unstable), "chaotic": unstable.chaotic},
         }
 
     @property

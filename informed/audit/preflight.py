@@ -14,10 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from informed.audit import engine, findings, instability, timetable
+from informed.audit import engine, findings, timetable
 from informed.audit.contract import NOISE
 from informed.audit.findings import LEVELS, Finding, Preflight
-from informed.audit.instability import Instability
 from informed.audit.subject import Subject
 from shadow import checks, limits, released
 
@@ -88,7 +87,6 @@ def check(
         busy=busy,
         order_matters=state.order_matters,
         key_matters=state.key_matters,
-        instability=state.instability,
         accuracy=state.accuracy,
     )
 
@@ -164,7 +162,6 @@ class _Questions:
             self.other_data[0][-1] = subject.held_out.images[0]
         self.order_matters: bool | None = None
         self.key_matters: bool | None = None
-        self.instability: Instability | None = None
         self.accuracy: float | None = None
         # Between the weights of two targets; between two runs of the same arguments.
         self.apart = self.rounding = 0.0
@@ -194,15 +191,8 @@ class _Questions:
         except checks.FieldError:  # what it returned
             raise
         except Exception as error:
-            table, missing = self.subject.table, ""
-            columns = () if table is None else table.columns
-            if names := [column.name for column in columns if column.missing]:
-                missing = (
-                    f". Values are missing in {', '.join(names[:4])}: fill them in in"
-                    " train, or drop these rows"
-                )
             raise RuntimeError(
-                f"{self.subject.contract.name} raised {checks.named(error)}{missing}"
+                f"{self.subject.contract.name} raised {checks.named(error)}"
             ) from error
         self.seconds_each = self.probe.seconds
         self.arrays = [
@@ -434,9 +424,8 @@ class _Questions:
                 self.subject = dataclasses.replace(subject, unasked=what)
 
     def measure_time(self, busy: float | None) -> None:
-        """Time a model as it will be trained, and find whether training is chaotic."""
+        """Time a model as it will be trained, and compare it with the first."""
         self.progress("measuring the time of a model")
-        public = self.subject.split.shadow
         factory = self.subject.factory("released")
         image, label = (values[-1] for values in self.data)
         timing = engine.timed(factory, image, int(label), self.seconds_each)
@@ -462,29 +451,6 @@ class _Questions:
             )
             # Models are trained in processes, so nothing can be trained again exactly.
             self.subject = dataclasses.replace(self.subject, deterministic=False)
-        seconds = self.seconds_a_model * instability.trainings(public)
-        fits = seconds < min(_PATIENCE_S, self.clock.left)
-        if self.deterministic and timing.same and fits:
-            self.progress("changing a record a little")
-
-            def train(images: np.ndarray, labels: np.ndarray, _: Any) -> np.ndarray:
-                images, labels = images[:, 0], labels[:, 0]
-                moved = dataclasses.replace(public, images=images, labels=labels)
-                return factory.train(moved)
-
-            try:
-                self.instability = instability.measure(train, public)
-            except FloatingPointError:  # weights that aren't finite tell nothing
-                self.instability = None
-            except Exception as error:  # the user's own function, or a model's size
-                self.say(
-                    "note",
-                    "whether training is chaotic can't be told: with other records,"
-                    f" and these moved a little, it stopped with {checks.named(error)}",
-                )
-        if self.instability is not None and self.instability.chaotic:
-            what, remedy = self.instability.finding
-            self.findings.append(Finding(level="weakens", what=what, remedy=remedy))
         if not self.deterministic and self.rounding > 0:
             times = self.rounding / max(self.apart, 1e-300)
             self.say(

@@ -44,7 +44,7 @@ def rank(
     verdicts: list[judging.Verdict | None],
     least: np.ndarray,
 ) -> tuple[list[dict[str, Any]], list[int]]:
-    """Rank the targets by the least error of any attack on one unknown record.
+    """Rank the targets by the least error of any attack.
 
     Args:
       truth: the targets, in the order in which they were attacked.
@@ -64,8 +64,6 @@ def rank(
         errors = verdict.mse
         by_attack[trial.name] = np.full(len(truth), np.inf)
         by_attack[trial.name][: len(errors)] = errors
-        if not trial.reads_one:
-            continue
         best[: len(errors)] = np.minimum(best[: len(errors)], errors)
         read[: len(errors)] |= verdict.read
         if trial.certified is not None and trial.finished is not None:

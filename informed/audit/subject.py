@@ -268,36 +268,6 @@ class Subject:
         named = answers.reshape(shape).argmax(axis=-1)
         return float(np.mean(named == self.held_out.labels))
 
-    def accuracy_of(self, template: Any, thetas: np.ndarray) -> float | None:
-        """Return the accuracy of models with these weights, put where train had them.
-
-        Args:
-          template: what training returned; None: nobody has it.
-        """
-        if not self.answering or template is None:
-            return None
-        call, right = self.call(), []
-        for theta in thetas:
-            model = released.with_theta(template, theta)
-            try:
-                with np.errstate(all="ignore"):
-                    scores = np.asarray(call.answers(model, self.held_out.images))
-            except (ValueError, ArithmeticError):
-                right.append(0.0)  # so changed that it answers no more
-                continue
-            right.append(np.mean(scores.argmax(axis=1) == self.held_out.labels))
-        return float(np.mean(right))
-
-    @property
-    def weights_layout(self) -> tuple[Slice, ...]:
-        """The layout of the weights alone, by the names of the arrays."""
-        prefix = f"{WEIGHTS}/"
-        return tuple(
-            dataclasses.replace(part, name=part.name.partition(prefix)[2])
-            for part in self.layout()
-            if f"/{prefix}" in part.name
-        )
-
 
 def prepare(
     contract: Contract,

@@ -20,7 +20,7 @@ from shadow import checks, devices, limits
 # the attacks (`Row.share`). A kernel regression on 900 models of 25,450 weights takes
 # 6 s of one core, 28 s beside other jobs.
 _SHADOWS = 0.2
-_AFTER = {"membership": 0.05, "noise": 0.3, "defences": 0.12}
+_NOISE = 0.3
 
 
 def rows() -> list[Row]:
@@ -35,7 +35,7 @@ def shares() -> dict[str, float]:
         if row.shadows:
             parts.setdefault("shadow models", _SHADOWS)
         parts[row.title] = row.share
-    return parts | _AFTER
+    return parts | {"noise": _NOISE}
 
 
 # Share of the time that released models may take, at most: every attack needs them,
@@ -181,12 +181,6 @@ class Schedule:
         share, to_come = shares(), self.parts[self.parts.index(part) :]
         return seconds * share[part] / sum(share[name] for name in to_come)
 
-    def again(self, part: str) -> float:
-        """Return the seconds of a part that goes on, before the defences."""
-        share = shares()
-        after = share["defences"] if "defences" in self.parts else 0.0
-        return self.clock.left * share[part] / (share[part] + after)
-
 
 def schedule(
     clock: limits.Clock,
@@ -205,9 +199,7 @@ def schedule(
       skip: parts that are left out.
       reconn: whether the RecoNN is asked for.
     """
-    running = {"membership", "defences"}
-    if facts.secret:
-        running.add("noise")
+    running = {"noise"} if facts.secret else set()
     for row in rows():
         if row.why_not(facts) or (row.asked and not reconn):
             continue

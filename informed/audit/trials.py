@@ -14,23 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from informed import metrics
 from informed.attacks import registry
 from informed.attacks.attack_row import Material, Row
 from informed.audit import timetable
 from informed.audit.findings import AuditStoppedError, Preflight
 from informed.audit.subject import ANSWERS, WEIGHTS, Subject
-from informed.play import ALL_BUT_ONE, SEED, Trial, blank, play, stopped_with
+from informed.play import Trial, blank, play, stopped_with
 from informed.report import words
-from shadow import limits, released, rounding
+from shadow import limits, released
 from shadow.data import Examples
 from shadow.models import ShadowModels
 from shadow.threat import Knowledge, Release, publish
-from shadow.views import EVERYTHING, Layers
+from shadow.views import EVERYTHING, View
 
 Progress = Callable[[str], None]
-# Targets whose inversion is tried again under each precision: it takes longest.
-_INVERTED = 3
 # Attacks on the page: the one that is exact for any training comes first.
 _FIRST = ("inversion", "kernel", "black box", "reconn")
 
@@ -227,7 +224,7 @@ def play_all(
         if row.title in schedule.parts:
             limit = schedule.limit(row.title)
             progress(f"{row.title}, at most {words.seconds(limit)}")
-        trial = attempt(row, models, checked, limit=limit, before=trials, known=known)
+        trial = attempt(row, models, checked, limit=limit, known=known)
         trials.append(trial)
     names = (*_FIRST, *(trial.name for trial in trials))
     return models, sorted(trials, key=lambda trial: names.index(trial.name))
@@ -275,9 +272,6 @@ def attempt(
     *,
     limit: float,
     begun: Trial | None = None,
-    view: Layers | None = None,
-    release: Any = None,
-    before: Sequence[Trial] = (),
     known: Mapping[str, Any] = types.MappingProxyType({}),
 ) -> Trial:
     """Play an attack on the models of an audit, within a time, or say why not.
@@ -289,9 +283,6 @@ def attempt(
       limit: seconds that the attack may take.
       begun: the trial of an inversion that time cut off, and that goes on; None: it
         begins.
-      view: what is released of weights and answers; None: what the attack sees.
-      release: of these models, if it isn't their weights as they are.
-      before: attacks that were played before, for those that begin at their guesses.
       known: why_not, and other fields of the trial of an attack that isn't played.
     """
     trial, subject = begun or untried(row, models, checked, **known), models.subject
@@ -300,9 +291,9 @@ def attempt(
     shadows = models.shadows if row.shadows else None
     if row.shadows and shadows is None:
         return dataclasses.replace(trial, why_not=models.why_no_shadows)
-    if view is None and (row.shadows or row.sees in ("view", "answers")):
-        view = subject.only(ANSWERS if row.sees == "answers" else WEIGHTS)
-    shown = EVERYTHING if view is None else view
+    shown: View = EVERYTHING
+    if row.shadows or row.sees in ("view", "answers"):
+        shown = subject.only(ANSWERS if row.sees == "answers" else WEIGHTS)
     if shadows is not None and not np.ptp(shown(shadows.weights), axis=0).any():
         count = len(models.released)
         mean = np.asarray(shadows.images).mean(axis=0, dtype=np.float64)
@@ -317,18 +308,10 @@ def attempt(
     clock = limits.Clock(limit)
     try:
         with tempfile.TemporaryDirectory() as folder:
-            gallery, guesses = None, []
-            if row.names:  # all public records and all targets, in random order
-                gallery = subject.known_to_all.joined(subject.split.test)
-                rng = np.random.default_rng(subject.seed)
-                gallery = gallery.take(rng.permutation(len(gallery)))
-                alone = [t.images for t in before if t.reads_one]
-                guesses = [images for images in alone if images is not None]
-            if release is None and row.sees == "estimator":
+            release: Any = models.weights
+            if row.sees == "estimator":
                 release = Estimators(models)
-            elif release is None and (view is None or row.sees == "weights"):
-                release = models.weights
-            elif release is None:
+            elif row.sees in ("view", "answers"):
                 release = publish(np.asarray(models.released, np.float32), shown)
             trial = play(
                 row,
@@ -339,8 +322,6 @@ def attempt(
                     key=subject.key,
                     seconds_a_model=checked.seconds_a_model,
                     table=subject.table,
-                    gallery=gallery,
-                    guesses=guesses,
                 ),
                 release,
                 models.knowledge,
@@ -374,112 +355,10 @@ def continued(
     outcomes = []
     for trial in trials:
         if trial.name == "inversion" and trial.reconstruction and trial.needs:
-            limit = schedule.again("inversion")
+            limit = schedule.clock.left
             if limit >= trial.needs:
                 progress(f"inversion goes on, at most {words.seconds(limit)}")
                 row = registry.find("inversion")
                 trial = attempt(row, models, checked, limit=limit, begun=trial)
         outcomes.append(trial)
     return outcomes
-
-
-def attempt_rounded(
-    models: Models,
-    checked: Preflight,
-    undefended: Mapping[str, Trial],
-    view: Layers,
-    weights: np.ndarray,
-    clock: limits.Clock,
-) -> list[Trial]:
-    """Play on rounded weights the attacks that apply to them and fit the time.
-
-    Args:
-      models: as they are.
-      checked: the pre-flight of their training.
-      undefended: attacks that were played on the models as they are, by name.
-      view: of theta, which rounds.
-      weights: of the models, rounded.
-      clock: what is left of the time for all formats.
-    """
-    subject, inversion = models.subject, undefended.get("inversion")
-    plays: list[tuple[str, Models, dict[str, Any]]] = [
-        ("kernel", models, {"view": view})
-    ]
-    finished = None if inversion is None else inversion.finished
-    if inversion is not None and finished is not None and finished.any():
-        a_record = inversion.seconds / len(finished)
-        if a_record * _INVERTED < clock.left / (2 * len(rounding.FORMATS)):
-            few = dataclasses.replace(models, released=models.released[:_INVERTED])
-            layers = Layers(precision=view.precision, layout=subject.weights_layout)
-            exact = np.asarray(few.weights.weights, np.float32)
-            release = Release(
-                values=weights[:_INVERTED],
-                view=layers,
-                deviations=layers.deviations(exact),
-            )
-            plays.append(("inversion", few, {"release": release}))
-    if "closed form" in undefended:  # where it applies it costs next to nothing
-        silent = dataclasses.replace(subject, answering=False)
-        changed = Models(subject=silent, released=weights, secret=models.secret)
-        plays.append(("closed_form", changed, {}))
-    outcomes = []
-    for name, rounded, changes in plays:
-        limit = clock.left / (4 if name == "inversion" else 1)
-        row = registry.find(name)
-        outcomes.append(attempt(row, rounded, checked, limit=limit, **changes))
-    return outcomes
-
-
-def of_two(models: Models, seconds_a_model: float, *, limit: float) -> dict[str, Any]:
-    """Tell which of two candidates was trained on: train with both and compare.
-
-    The other candidate is a public record, of the same label where there is one.
-
-    Returns: name, about, knows, rate (a share with its interval), seconds, why_not.
-    """
-    targets, subject = models.targets, models.subject
-    outcome: dict[str, Any] = {
-        "name": "membership, of two candidates",
-        "about": "train with each candidate and compare the weights",
-        "knows": f"{ALL_BUT_ONE if models.secret else SEED}, both candidates",
-        "rate": None,
-        "seconds": 0.0,
-        "why_not": "",
-    }
-    cost = 2 * len(targets) * seconds_a_model  # both candidates of every target
-    if not (subject.deterministic or models.secret):
-        why = "equal arguments give other weights, so that training again tells nothing"
-        return outcome | {"why_not": why}
-    if cost > limit:
-        why = f"it takes about {cost:.0f} s, and has {limit:.0f} s: more --minutes"
-        return outcome | {"why_not": why}
-    public, rng = subject.split.shadow, np.random.default_rng(subject.seed)
-    others = []
-    for label in targets.labels:
-        same = np.flatnonzero(public.labels == label)
-        others.append(rng.choice(same if len(same) else np.arange(len(public))))
-    # Heads or tails for every release, though the truth is always the released target.
-    coins = np.random.default_rng(subject.seed).integers(0, 2, len(targets))
-    both = targets.joined(public.take(np.array(others)))
-    rows = np.arange(len(targets))
-    pair = (
-        both.take(rows + len(rows) * coins),
-        both.take(rows + len(rows) * (1 - coins)),
-    )
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            trial = play(
-                registry.find("membership"),
-                Material(workdir=Path(folder), key=subject.key, seconds_a_model=cost),
-                models.weights,
-                models.knowledge,
-                key=subject.key,
-                limit=limit,
-                candidates=pair,
-            )
-    except Exception as error:  # the user's own function, on another record
-        return outcome | {"why_not": stopped_with(error)}
-    if trial.choice is not None:
-        rate = metrics.success_rate(trial.choice == coins)
-        outcome["rate"] = dataclasses.asdict(rate)
-    return outcome | {"seconds": round(trial.seconds, 2), "why_not": trial.why_not}

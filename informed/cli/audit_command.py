@@ -13,14 +13,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from informed.audit import (
     AuditConfig,
     Preflight,
     Report,
     auditing,
-    shipped_model,
     trials,
 )
 from informed.cli import console, gate, registering
@@ -65,8 +62,7 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
     add(
         "--data",
         required=True,
-        help=".npz with images or embeddings, and labels; TFDS name; folder of images a"
-        " class; .csv",
+        help=".npz with images and labels; TFDS name; folder of images a class; .csv",
     )
     add("--label", help="column of labels, of a table")
     add("--data_dir", help="TFDS folder (default: TFDS_DATA_DIR)")
@@ -100,27 +96,6 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
         help="page (.html), numbers (.json, .csv); may be given several times",
     )
     gate.add_argument(parser)
-    shipped = parser.add_argument_group(
-        "one record of a model that was shipped, instead of models that are trained"
-    )
-    shipped.add_argument(
-        "--release",
-        metavar="FILE",
-        help="its weights: .npz, .safetensors or a folder of Orbax; all of the data was"
-        " trained on",
-    )
-    shipped.add_argument(
-        "--record", type=int, help="position of the record that nobody is told"
-    )
-    shipped.add_argument(
-        "--train_seed", type=int, default=0, help="the seed, or the key, of training"
-    )
-    shipped.add_argument(
-        "--products",
-        choices=tuple(shipped_model.TOLERANCES),
-        help="what its matrix products were rounded to (default: as here; JAX's default"
-        " on a GPU is tf32)",
-    )
 
 
 def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
@@ -156,17 +131,12 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
 
 
 def _audit(arguments: argparse.Namespace) -> None:
-    """Run the pre-flight, an audit, or the inversion of a shipped model."""
+    """Run the pre-flight, or an audit."""
     for out in arguments.out:
         document.require_end(out)
     most = gate.of_arguments(arguments)
-    if most is not None and (arguments.check or arguments.release):
-        raise ValueError(f"Expected no {gate.OPTION} with --check or --release.")
-    if arguments.release is not None:
-        _invert_shipped(arguments)
-        return
-    if arguments.record is not None or arguments.products is not None:
-        raise ValueError("--record and --products are of --release, which is missing.")
+    if most is not None and arguments.check:
+        raise ValueError(f"Expected no {gate.OPTION} with --check.")
     if arguments.check and (arguments.out or arguments.redact):
         raise ValueError("Expected no --out, --redact with --check, which has no page.")
     names = ("targets", "fixed", "minutes", "threshold", "reconn", "seed")
@@ -245,12 +215,6 @@ def _described(checked: Preflight) -> str:
     }
     if checked.accuracy is not None:
         rows["accuracy"] = f"{100 * checked.accuracy:.1f} % on public records"
-    if checked.instability is not None:
-        rows["stability"] = (
-            "a small change of a record moves the typical weight"
-            f" {checked.instability.growth:.2g} times as far as in proportion (1:"
-            " smooth; from 7: chaotic)"
-        )
     lines = list(rows.items())
     for row in trials.listed(checked):
         mark = "applies" if row["applies"] else f"no: {row['why_not']}"
@@ -272,54 +236,10 @@ def _log_of(arguments: argparse.Namespace) -> Path | None:
     return out.with_name(f"{out.name}.log")
 
 
-def _invert_shipped(arguments: argparse.Namespace) -> None:
-    """Read one record out of a released model, and print how well.
-
-    Raises: ValueError: no record is named, or a page is asked for.
-    """
-    if arguments.record is None:
-        raise ValueError("Expected --record, the position of a record in the data.")
-    if arguments.out or arguments.check:
-        raise ValueError("Expected no --out and no --check with --release.")
-    default = AuditConfig()
-    for name in ("seed", "minutes", "targets", "skip", "fixed", "threshold", "reconn"):
-        value = getattr(default, name)
-        if getattr(arguments, name) != (list(value) if name == "skip" else value):
-            raise ValueError(
-                f"Expected no --{name} with --release: one record of one release is"
-                " inverted, by --train_seed if training had another seed than 0."
-            )
-    with console.aside(None):
-        record = shipped_model.invert(
-            arguments.train,
-            arguments.data,
-            arguments.release,
-            record=arguments.record,
-            seed=arguments.train_seed,
-            products=arguments.products,
-            label=arguments.label,
-            data_dir=arguments.data_dir,
-        )
-    certified = bool(np.asarray(record.guess.certified)[0])
-    if arguments.json:
-        names = ("apart", "products", "tolerance", "mse", "without_release_mse")
-        values = {"record": arguments.record, "certified": certified}
-        print(json.dumps(values | {name: getattr(record, name) for name in names}))
-        return
-    known = "knows" if certified else "does not know"
-    print(
-        f"Training again gives the release, to {record.apart:.1e} of its length"
-        f" ({record.tolerance:.1e} is allowed: products in {record.products}).\n"
-        f"Record {arguments.record} is read out of it with an MSE of {record.mse:.2g};"
-        f" the nearest other record is at {record.without_release_mse:.2g}.\n"
-        f"Who reads it out {known} that this is the record (certificate)."
-    )
-
-
 def table(values: Mapping[str, Any]) -> str:
     """Lay out the attacks of one victim side by side, as text."""
-    header = "attack|success, 95 %|exact|certified|median MSE|SSIM|LPIPS|labels"
-    rows: list[Sequence[str]] = [f"{header}|TPR 1 %|trainings|time".split("|")]
+    header = "attack|success, 95 %|exact|certified|median MSE|labels|trainings|time"
+    rows: list[Sequence[str]] = [header.split("|")]
     for row in values["attacks"]:
         rate, right, planned = row["success"], row["labels_right"], row["planned"]
         if not row["tried"]:
@@ -340,10 +260,7 @@ def table(values: Mapping[str, Any]) -> str:
                 str(row["exact"]["successes"]),
                 "-" if row["certified"] is None else str(row["certified"]),
                 words.number(row["mse_median"]),
-                words.number(row["ssim"]),
-                words.number(row.get("lpips")),
                 "-" if right is None else f"{right} of {row['labels_named']}",
-                words.percent(row["tpr"]),
                 words.number(row["trainings"]),
                 words.seconds(row["seconds"]),
             )

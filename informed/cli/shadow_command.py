@@ -87,8 +87,8 @@ def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
     )
     add(
         "--form",
-        help="of a CNN that is trained: measured, or one of docs/gpus.md (default:"
-        " what suits the device)",
+        help="of a CNN that is trained, one of docs/gpus.md (default: what suits the"
+        " device)",
     )
     add(
         "--deterministic",
@@ -202,8 +202,6 @@ def _table(plan: Plan, count: int | None) -> str:
         "time": f"{_duration(plan.seconds())} on this machine"
         f" ({plan.devices} devices of kind {plan.device})",
     }
-    if plan.flops is not None:
-        rows["work"] = f"{plan.flops / 1e9:.2f} GFLOP per model"
     if count:
         rows[f"on {count}"] = (
             f"{_duration(plan.seconds(count))} on {count} such devices"

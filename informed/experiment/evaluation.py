@@ -1,7 +1,8 @@
 """The last stage: the comparison with the truth, and results.json."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
@@ -43,48 +44,44 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
     # The stage ends before its results are written: older ones aren't taken for them.
     file.unlink(missing_ok=True)
     with stage.running():
-        truth = released.read()
         fixed, public = stored.fixed(shadows), stored.targets(shadows)
+        developer = stored.factory_of(experiment, released, role="released", width=1)
+        truth = released.read()
         pool = np.concatenate([fixed.images, public.images])
         metrics.refuse_leaks(truth.images, pool)
         neighbours = metrics.nearest_neighbours(truth.images, pool)
-        rows = _compared(experiment, paths, truth, neighbours)
-        _draw(experiment, paths, truth, pool, neighbours)
+        rows = _compared(experiment, paths.workdir, truth, neighbours)
+        _draw(paths.workdir, list(rows), truth, pool, neighbours)
+        thetas = truth.weights[:_ACCURACY_MODELS]
+        correct = accuracy(developer.descent.victim, thetas, range(len(thetas)), truth)
         kind = fixed.labels  # drawn as the targets are
         if not experiment.data.shadow_name:
             kind = np.concatenate([kind, public.labels])
-        developer = stored.factory_of(experiment, released, role="released", width=1)
         theory = protection.of(developer, kind)
         for name, row in rows.items():
-            guess = stored.guesses(paths.workdir, name)
             known = bool(experiment.attacks[name].known)
+            guess = stored.guesses(paths.workdir, name)
             row |= protection.against(theory, developer, truth, guess, known=known)
         mean_image = np.broadcast_to(pool.mean(axis=0), truth.images.shape)
-        percentiles = neighbours.percentiles.mean(axis=0)
-        oracle = float(neighbours.mse.mean())
-        for row in rows.values():
-            # Of the same targets: the mean over others is another number.
-            some = slice(0, row["targets"])
-            row["nn_oracle_mse"] = float(neighbours.mse[some].mean())
-            first = neighbours.percentiles[some, 0].mean()
-            row["success"] = judging.success(row["mse"], row["nn_oracle_mse"], first)
         copied = {
             "fixed": copies.find(truth.images, fixed.images).counts,
             "shadow": copies.find(truth.images, public.images).counts,
         }
-    seconds, thetas = _seconds(experiment, paths), truth.weights[:_ACCURACY_MODELS]
+    stages = {"shadow": paths.shadow, "evaluate": paths.workdir}
+    stages |= {f"attack-{name}": paths.workdir for name in rows}
+    seconds = {n: Stage.read(place, n)["wall_s"] for n, place in stages.items()}
     results = {
         "attacks": rows,
-        "nn_oracle_mse": oracle,
+        "nn_oracle_mse": float(neighbours.mse.mean()),
         "mean_image_mse": float(metrics.mse(truth.images, mean_image).mean()),
         "distance_percentiles": {
             str(name): float(value)
-            for name, value in zip(metrics.PERCENTILES, percentiles, strict=True)
+            for name, value in zip(
+                metrics.PERCENTILES, neighbours.percentiles.mean(axis=0), strict=True
+            )
         },
         "copies": copied | {"dropped": released.manifest.get("dropped")},
-        "released_accuracy": accuracy(
-            developer.descent.victim, thetas, range(len(thetas)), truth
-        ),
+        "released_accuracy": correct,
         **theory,
         "shadow_models": len(shadows),
         "num_targets": len(released),
@@ -110,14 +107,14 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
 
 def _compared(
     experiment: Experiment,
-    paths: Paths,
+    workdir: Path,
     truth: ShadowModels,
     neighbours: Neighbours,
 ) -> dict[str, dict[str, Any]]:
     """Judge every attack of the run, by its name."""
     rows = {}
     for name, named in experiment.played.items():
-        guess = stored.guesses(paths.workdir, name)
+        guess = stored.guesses(workdir, name)
         count = len(guess["images"])
         lpips = None
         if experiment.evaluation.lpips:
@@ -127,7 +124,7 @@ def _compared(
             "type": named.type,
             "sees": named.row.sees,
             **judging.compared(
-                guess, truth.images, truth.labels, neighbours.mse, known=named.known
+                guess, truth.images, truth.labels, neighbours, known=named.known
             ),
             "lpips": lpips,
             "shadow_models": used if named.row.shadows else 0,
@@ -136,8 +133,8 @@ def _compared(
 
 
 def _draw(
-    experiment: Experiment,
-    paths: Paths,
+    workdir: Path,
+    attacks: Sequence[str],
     truth: ShadowModels,
     pool: np.ndarray,
     neighbours: Neighbours,
@@ -145,27 +142,20 @@ def _draw(
     """The pictures of a run: the first targets, and distances of all of them."""
     shown = slice(0, _SHOWN_TARGETS)
     rows, means = {}, {}
-    for name in experiment.played:
-        images = stored.guesses(paths.workdir, name)["images"]
+    for name in attacks:
+        images = stored.guesses(workdir, name)["images"]
         errors = metrics.mse(truth.images[: len(images)], images)
         rows[name] = (images[shown], errors[shown])
         if len(images) == len(truth.images):
             means[name] = float(errors.mean())
     report.reconstruction_grid(
-        paths.workdir / "reconstructions.png",
+        workdir / "reconstructions.png",
         targets=truth.images[shown],
         attacks=rows,
         neighbours=pool[neighbours.index[shown]],
         neighbour_errors=neighbours.mse[shown],
     )
-    report.distance_histogram(paths.workdir / "distances.png", neighbours, means)
-
-
-def _seconds(experiment: Experiment, paths: Paths) -> dict[str, float]:
-    """How long each stage took."""
-    places_ = {"shadow": paths.shadow, "evaluate": paths.workdir}
-    places_ |= {f"attack-{name}": paths.workdir for name in experiment.played}
-    return {name: Stage.read(at, name)["wall_s"] for name, at in places_.items()}
+    report.distance_histogram(workdir / "distances.png", neighbours, means)
 
 
 def accuracy(

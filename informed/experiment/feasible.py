@@ -28,59 +28,51 @@ def victim(
         victim = victims.build(
             experiment.victim, image_shape=image_shape, num_classes=num_classes
         )
-    shadow, view = experiment.shadow, experiment.view
+    shadow, view, number = experiment.shadow, experiment.view, experiment.data.num_test
     if shadow.count < 3:
         raise checks.FieldError(
             "config.shadow.count",
             f"Expected {{}} >= 3, got {shadow.count}: one validates the reconstructor,"
             " and two have to differ.",
         )
-    with checks.under("config.view"):
-        view.require(victim, public=shadow.count)
-    lpips = experiment.evaluation.lpips
-    for name, attack in experiment.played.items():
-        place = f"config.attacks.{name}"
-        number = experiment.data.num_test
-        _at_most(f"{place}.targets", attack.targets, "data.num_test", number)
-        why = attack.row.why_not(facts(experiment))
-        if why:
-            raise checks.FieldError(
-                f"{place}.type",
-                f"{{}} = {attack.type!r} doesn't apply to a run: {why}.",
-            )
-        settings = attack.settings
-        if isinstance(settings, ReconnConfig):
-            _at_most(f"{place}.models", settings.models, "shadow.count", shadow.count)
-            method = settings.method()
-            if isinstance(method, reconn.Network):
-                called = checks.called({"module": "architecture"})
-                with checks.under(place), called:
-                    sight = Sight(
-                        num_features=view.most_features(victim),
-                        image_shape=victim.image_shape,
-                    )
-                    modules.build(method.module, sight)
-                lpips |= method.loss.lpips > 0
-    if lpips:
-        perceptual.require(victim.image_shape)
-    return victim
-
-
-def facts(experiment: Experiment) -> Facts:
-    """What decides which attacks apply to a run."""
-    answers = "what a run releases is config.view; type = kernel sees it"
-    return Facts(
+    facts = Facts(
         withheld={
-            "answers": answers,
+            "answers": "what a run releases is config.view; type = kernel sees it",
             "estimator": "its models aren't fitted estimators",
             "every noisy gradient": "only the developer has every noisy gradient",
         },
         secret=experiment.training.initialisation != "shared",
-        targets=experiment.data.num_test,
+        targets=number,
     )
-
-
-def _at_most(field: str, value: int | None, of: str, bound: int) -> None:
-    """Raise FieldError unless `value` is None or at most another field's."""
-    if value is not None and value > bound:
-        raise checks.FieldError(field, f"Expected {{}} <= {of} = {bound}, got {value}.")
+    with checks.under("config.view"):
+        features = view.most_features(victim)
+    sight = Sight(num_features=features, image_shape=victim.image_shape)
+    lpips = experiment.evaluation.lpips
+    for name, attack in experiment.played.items():
+        place, settings = f"config.attacks.{name}", attack.settings
+        most = {"targets": (attack.targets, "data.num_test", number)}
+        if isinstance(settings, ReconnConfig):
+            most["models"] = (settings.models, "shadow.count", shadow.count)
+        for field, (value, of, bound) in most.items():
+            if value is not None and value > bound:
+                raise checks.FieldError(
+                    f"{place}.{field}", f"Expected {{}} <= {of} = {bound}, got {value}."
+                )
+        if why := attack.row.why_not(facts):
+            raise checks.FieldError(
+                f"{place}.type",
+                f"{{}} = {attack.type!r} doesn't apply to a run: {why}.",
+            )
+        if not isinstance(settings, ReconnConfig):
+            continue
+        method = settings.method()
+        if isinstance(method, reconn.Network):
+            called = checks.called({"module": "architecture"})
+            with checks.under(place), called:
+                modules.build(method.module, sight)
+        lpips |= settings.loss.lpips > 0
+    with checks.under("config.view"):
+        view.require(victim, public=shadow.count)
+    if lpips:
+        perceptual.require(victim.image_shape)
+    return victim

@@ -22,12 +22,11 @@ from informed.experiment.pools import Pools
 from informed.experiment.settings import Experiment
 from informed.experiment.stored import Paths, Stage
 from informed.play import play
-from shadow import checks, data, files, forms
+from shadow import checks, data, files
 from shadow import plan as planning
 from shadow.factory import Factory
 from shadow.known import Known, rows_of
 from shadow.launchers import Launch, local
-from shadow.launchers.launch import trains
 from shadow.plan import Plan
 from shadow.store import Store
 from shadow.threat import publish
@@ -54,27 +53,25 @@ def shadow(
 
     Args:
       launch: who starts the workers; see `shadow.launchers`.
-      form: the form that the network is trained in, one of `Victim.forms`; "measured":
-        each worker takes the fastest on its device; None: what suits the device.
+      form: the form that the network is trained in, one of `Victim.forms`; None: what
+        suits the device.
     Raises: ValueError: a later stage couldn't be run; found before the first model.
     """
-    stage = Stage(
-        paths.shadow,
-        "shadow",
-        stored.shadow_record(experiment),
-        outputs=("shadow/manifest.json", "released/manifest.json"),
-    )
-    opened = (Store(paths.store(role)) for role in ROLES)
-    if stage.done and not any(store.missing() for store in opened):
-        shadows, _ = stored.stores(experiment, paths)
-        feasible.victim(
-            experiment,
-            image_shape=shadows.image_shape,
-            num_classes=shadows.manifest["num_classes"],
-        )
-        return
+    record = stored.shadow_record(experiment)
+    outputs = ("shadow/manifest.json", "released/manifest.json")
+    stage = Stage(paths.shadow, "shadow", record, outputs=outputs)
     pools = Pools(paths.data_dir)
-    factories(experiment, pools)
+    opened = (Store(paths.store(role)) for role in ROLES)
+    complete = stage.done and not any(store.missing() for store in opened)
+    shown = (
+        Store(paths.store("shadow")) if complete else pools.load(experiment.data.name)
+    )
+    feasible.victim(
+        experiment, image_shape=shown.image_shape, num_classes=shown.num_classes
+    )
+    if complete:
+        return
+    pools.split(experiment)  # too few images are found before the stage begins
     with stage.running():
         prepare = functools.partial(stores, experiment, paths, pools, form=form)
         launch(prepare, progress=progress, on_block=stage.note)
@@ -91,9 +88,6 @@ def stores(
       otherwise.
     """
     split, by_role = factories(experiment, pools)
-    if form == forms.MEASURED:
-        factory = by_role["shadow"]
-        form = forms.fastest(factory, split.shadow) if trains() else None
     # One for both roles, so that their training is compiled once.
     algorithm = dataclasses.replace(by_role["shadow"].descent, form=form)
     return [
@@ -176,28 +170,20 @@ def attack(
     """
     if only is not None:
         checks.choice("config.attacks", only, experiment.played)
-    store, released = stored.stores(experiment, paths)
     for name in experiment.played:
         if only in (None, name):
             try:
-                _attack(experiment, name, paths, store, released, progress=progress)
+                _attack(experiment, name, paths, progress=progress)
             except Exception as error:
                 error.add_note(f"attacks.{name}")  # which a gate names
                 raise
 
 
-def _attack(
-    experiment: Experiment,
-    name: str,
-    paths: Paths,
-    store: Store,
-    released: Store,
-    *,
-    progress: bool,
-) -> None:
+def _attack(experiment: Experiment, name: str, paths: Paths, *, progress: bool) -> None:
     """One of `experiment.attacks`: play it, and keep everything that it returned."""
-    named = experiment.attacks[name]
+    named, key = experiment.attacks[name], experiment.attack_key(name)
     row = named.row
+    store, released = stored.stores(experiment, paths)
     record = stored.attack_record(experiment, name, store, released)
     output = f"attacks/{name}.npz"
     stage = Stage(paths.workdir, f"attack-{name}", record, outputs=(output,))
@@ -206,7 +192,6 @@ def _attack(
     with stage.running():
         whole = row.sees == "weights"
         view = (stored.whole_view if whole else stored.view_of)(experiment, store)
-        key = experiment.attack_key(name)
         public = stored.targets(store)
         developer = stored.factory_of(experiment, store, role="released", width=1)
         models = released.read()

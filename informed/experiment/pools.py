@@ -47,15 +47,16 @@ class Pools:
         config, other = experiment.data, experiment.data.shadow_name
         division = config, experiment.shadow.count, experiment.seed
         if self._latest is None or self._latest[0] != division:
+            pool, shadow_pool = self.load(config.name), self.load(other or config.name)
             with checks.called(_FIELDS):
                 split = data.split(
-                    self.load(config.name),
+                    pool,
                     num_fixed=config.num_fixed,
                     num_shadow=experiment.shadow.count,
                     num_test=config.num_test,
                     seed=experiment.seed if config.seed is None else config.seed,
                     balanced=config.balanced,
-                    shadow_pool=self.load(other) if other else None,
+                    shadow_pool=shadow_pool if other else None,
                 )
             self._latest = division, split
         return self._latest[1]

@@ -6,7 +6,6 @@ is refused.
 
 import contextlib
 import dataclasses
-import hashlib
 import itertools
 import json
 import time
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from informed.experiment.settings import Experiment
-from shadow import data, files, folders, places, records, sources, training, victims
+from shadow import data, files, places, records, sources, training, victims
 from shadow.factory import Factory
 from shadow.models import ShadowModels
 from shadow.places import Address, Place
@@ -142,37 +141,23 @@ def _require(
     return records.require_same(Record.read(there), record, what)
 
 
-def hashes(experiment: Experiment) -> dict[str, str]:
-    """Of the user's own data: files, folders and what their functions load, by name.
-
-    Prepared data sets are named by their version; what they hold doesn't change.
-    """
-    digests = {}
-    for name in (experiment.data.name, experiment.data.shadow_name):
-        if name is None:
-            continue
-        path, of_user = Path(name), sources.registered_digest(name)
-        if of_user is not None:
-            digests[name] = of_user
-        elif path.is_file() and path.suffix == ".npz":
-            digests[name] = hashlib.sha256(path.read_bytes()).hexdigest()
-        elif path.is_dir() and "/" in name:
-            digests[name] = folders.digest(path)
-    return digests
-
-
 def guesses(workdir: Path, name: str) -> dict[str, np.ndarray]:
     """What an attack of a run returned, array by array."""
     return files.read_arrays(workdir / "attacks" / f"{name}.npz")
 
 
 def shadow_record(experiment: Experiment) -> Record:
-    """Return the record of both stores: what decides them, and its versions."""
-    shadow = {
-        "count": experiment.shadow.count,
-        "block_size": experiment.shadow.block_size,
+    """Return the record of both stores: what decides them, and its versions.
+
+    Among it are hashes of the user's own data, by name (`sources.digest`).
+    """
+    data, shadow = experiment.data, experiment.shadow
+    digests = {n: sources.digest(n) for n in (data.name, data.shadow_name) if n}
+    more = {
+        "shadow": {"count": shadow.count, "block_size": shadow.block_size},
+        "files": {name: digest for name, digest in digests.items() if digest},
     }
-    return _model_record(experiment, {"shadow": shadow, "files": hashes(experiment)})
+    return _model_record(experiment, more)
 
 
 def stores(experiment: Experiment, paths: Paths) -> tuple[Store, Store]:
@@ -243,7 +228,7 @@ def victim_of(experiment: Experiment, store: Store) -> victims.Victim:
     return victims.build(
         experiment.victim,
         image_shape=store.image_shape,
-        num_classes=store.manifest["num_classes"],
+        num_classes=store.num_classes,
     )
 
 
@@ -257,11 +242,11 @@ def factory_of(
 ) -> Factory:
     """The factory that made a store, on the store's own fixed set and theta_0."""
     return Factory(
+        fixed=fixed(store),
+        start=store.initialisation,
         algorithm=experiment.training.algorithm(
             victim_of(experiment, store), form=form
         ),
-        start=store.initialisation,
-        fixed=fixed(store),
         key=experiment.training_key,
         role=role,
         width=width,
@@ -301,6 +286,6 @@ def examples(store: Store, images: np.ndarray, labels: np.ndarray) -> data.Examp
     return data.Examples(
         images=images,
         labels=labels,
-        num_classes=store.manifest["num_classes"],
+        num_classes=store.num_classes,
         name="store",
     )

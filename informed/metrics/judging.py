@@ -15,12 +15,9 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
-from skimage.metrics import structural_similarity
 
 from informed import metrics
-from informed.metrics import galleries
 from informed.play import Trial
-from reconn import perceptual
 from shadow import copies
 from shadow.data import Examples
 
@@ -29,10 +26,8 @@ from shadow.data import Examples
 EXACT = 1e-6
 # Records are kept in float32: a few of its units in the last place are no error.
 _ROUNDING = 4 * np.finfo(np.float32).eps / EXACT**0.5
-FALSE_POSITIVES = 0.01
 NEAREST, IMPUTED = "nearest public record", "imputed"
 _SMALLEST_WINDOW = 3
-_OTHERS = 500
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -119,24 +114,14 @@ def _imputed(pool: np.ndarray, targets: np.ndarray, groups: np.ndarray) -> np.nd
     return np.clip(guesses + mean, 0, 1)
 
 
-def summary(baseline: Baseline, targets: Examples, pool: Examples) -> dict[str, Any]:
-    """Return a baseline's row in the comparison of attacks.
-
-    Args:
-      targets: the records that were to be guessed.
-      pool: all that is known to everyone.
-    """
-    guesses, placed = np.asarray(baseline.images), None
-    # An oracle is chosen by the target itself, and ranks nothing.
-    if not baseline.oracle:
-        placed = galleries.placed(guesses, targets, pool)
+def summary(baseline: Baseline) -> dict[str, Any]:
+    """Return a baseline's row in the comparison of attacks."""
     return {
         "name": baseline.name,
         "about": baseline.about,
         "oracle": baseline.oracle,
         "mse_mean": float(baseline.mse.mean()),
         "mse_median": float(np.median(baseline.mse)),
-        "gallery": placed,
     }
 
 
@@ -182,8 +167,7 @@ class Verdict:
       mse: mean squared errors; infinite where there is no guess.
       right: whether they are the target, to `EXACT` of the spread of the records.
       exact: whether they are right, and nearer than any guess without the release.
-      read: whether they are finished, and exact or nearer than any oracle. Of a record
-        that is named out of a gallery, nothing but the right one counts.
+      read: whether they are finished, and exact or nearer than any oracle.
     """
 
     mse: Float[np.ndarray, " attempted"]
@@ -222,7 +206,7 @@ def verdict(
         if guess.name != IMPUTED:
             reached = np.minimum(reached, error)
     exact = right & (mse < reached)
-    read = right if trial.names else exact | (mse < thresholds(guesses)[:count])
+    read = exact | (mse < thresholds(guesses)[:count])
     done = np.isfinite(mse) if trial.finished is None else trial.finished
     return Verdict(mse=mse, right=right, exact=exact, read=done & read)
 
@@ -234,10 +218,9 @@ def judge(
 
     Args: as for `verdict`; the attack may not have been played.
     Returns: what the attack saw, knew and cost; targets (attempted); mse_mean and
-      mse_median over finished ones; ssim; lpips; labels_named and labels_right;
+      mse_median over finished ones; labels_named and labels_right;
       success and exact, None where no record was finished, as nothing follows from
-      that; certified, certified_wrong; tpr, at one false positive in a hundred;
-      gallery, see `galleries.placed`.
+      that; certified, certified_wrong.
     """
     planned = trial.planned or (0 if trial.images is None else len(trial.images))
     about = {
@@ -274,13 +257,7 @@ def judge(
     measured = dict.fromkeys(_MEASURED) | {
         "targets": count,
         "finished": int(done.sum()),
-        "tpr": recognised(trial, truth, pool),
-        "ssim": ssim(truth.images[good], trial.images[good]),
-        "lpips": lpips(truth.images, trial.images, good),
         **rates,
-        "gallery": galleries.placed(
-            trial.images[done], truth.take(np.flatnonzero(done)), pool
-        ),
     }
     if good.any():
         measured["mse_mean"] = float(mse[good].mean())
@@ -299,16 +276,12 @@ _MEASURED = (
     "finished",
     "mse_mean",
     "mse_median",
-    "ssim",
-    "lpips",
     "labels_named",
     "labels_right",
     "success",
     "exact",
     "certified",
     "certified_wrong",
-    "tpr",
-    "gallery",
 )
 
 
@@ -332,7 +305,7 @@ def compared(
     guess: Mapping[str, np.ndarray],
     images: np.ndarray,
     labels: np.ndarray,
-    oracle: Float[np.ndarray, " targets"],
+    neighbours: metrics.Neighbours,
     *,
     known: int = 0,
 ) -> dict[str, Any]:
@@ -341,13 +314,16 @@ def compared(
     Args:
       guess: what the attack returned, by name: images, and perhaps labels, certified.
       images, labels: of the targets, the truth.
-      oracle: MSE of the nearest image that the adversary already has.
+      neighbours: distances to the images that the adversary already has. Those of the
+        same targets count: the mean over others is another number.
       known: rows of pixels that this adversary was told.
     """
     count = len(guess["images"])
     mse = metrics.mse(images[:count], guess["images"])
     certified = guess.get("certified")
     error = float(mse.std(ddof=1) / count**0.5) if count > 1 else None
+    oracle = float(neighbours.mse[:count].mean())
+    first = float(neighbours.percentiles[:count, 0].mean())
     row = {
         "targets": count,
         "mse": float(mse.mean()),
@@ -358,8 +334,10 @@ def compared(
         "labels_right": None,
         "certified": None if certified is None else int(certified.sum()),
         "closer_than_oracle": dataclasses.asdict(
-            metrics.success_rate(mse < oracle[:count])
+            metrics.success_rate(mse < neighbours.mse[:count])
         ),
+        "nn_oracle_mse": oracle,
+        "success": success(float(mse.mean()), oracle, first),
     }
     if "labels" in guess:
         row["labels_right"] = int((guess["labels"] == labels[:count]).sum())
@@ -367,56 +345,6 @@ def compared(
         rest = metrics.mse(images[:count, known:], guess["images"][:, known:])
         row |= {"known_rows": known, "mse_of_unknown": float(rest.mean())}
     return row
-
-
-def recognised(trial: Trial, truth: Examples, others: Examples) -> float | None:
-    """Return the true-positive rate of "so near a guess is of the target".
-
-    At the distance at which one public record in a hundred is taken for the target;
-    None where no target was finished.
-    """
-    assert trial.images is not None
-    assert trial.finished is not None
-    done = trial.finished
-    if not done.any():
-        return None
-    count = len(done)
-    guesses = trial.images[done].reshape(done.sum(), -1).astype(np.float64)
-    targets = truth.images[:count][done].reshape(done.sum(), -1)
-    rows = np.random.default_rng(0).permutation(len(others))[:_OTHERS]
-    pool = others.images[rows].reshape(len(rows), -1)
-    to_target = np.mean((guesses - targets) ** 2, axis=1)
-    to_others = np.concatenate([np.mean((pool - g) ** 2, axis=1) for g in guesses])
-    distance = np.quantile(to_others, FALSE_POSITIVES, method="lower")
-    return float(np.mean(to_target < distance))
-
-
-def ssim(truth: np.ndarray, guesses: np.ndarray) -> float | None:
-    """Return the mean structural similarity; None for tables and tiny pictures."""
-    if not _pictured(truth) or not len(truth):
-        return None
-    window = min(7, *truth.shape[1:3])
-    window -= 1 - window % 2
-    values = [
-        structural_similarity(
-            t, np.clip(g, 0, 1), data_range=1.0, channel_axis=-1, win_size=window
-        )
-        for t, g in zip(truth, guesses, strict=True)
-    ]
-    return float(np.mean(values))
-
-
-def lpips(truth: np.ndarray, guesses: np.ndarray, done: np.ndarray) -> float | None:
-    """Return the mean perceptual distance of what is done; 0: looks the same.
-
-    None where `ssim` is, for pictures of other than 1 or 3 channels, and where the
-    extra "lpips" isn't installed.
-    """
-    if not _pictured(truth) or not done.any() or not perceptual.available(truth.shape):
-        return None
-    shown = np.clip(np.where(done[:, None, None, None], guesses, truth), 0, 1)
-    distances = metrics.lpips(truth.astype(np.float32), shown.astype(np.float32))
-    return float(distances[done].mean())
 
 
 def _pictured(images: np.ndarray) -> bool:

@@ -1,8 +1,8 @@
 """Draw the figures of a page, as SVG inside it.
 
 Text and axes take the colour of the page's text, so that light and dark are one file.
-Series differ by marker or hatch as well as by colour; every colour has a contrast of at
-least 3 to both grounds.
+Series differ by marker as well as by colour; every colour has a contrast of at least 3
+to both grounds.
 """
 
 import base64
@@ -19,8 +19,7 @@ from PIL import Image
 
 # A colour that nothing else has: it is replaced by the colour of the page's text.
 _INK = "#010203"
-COLOURS = ("#2f7fd6", "#d9661f", "#1f9a5f", "#8a63d2", "#b8860b", "#c2477f")
-MARKERS = ("o", "s", "^", "D", "v", "P")
+COLOURS = ("#2f7fd6", "#d9661f", "#1f9a5f")
 _STYLE: Any = {
     "svg.fonttype": "none",
     "text.color": _INK,
@@ -38,10 +37,6 @@ _STYLE: Any = {
 }
 # Pixels of the longer side of a picture.
 _LARGEST = 64
-# Where an error of zero is drawn on a logarithmic axis.
-_FLOOR = 1e-9
-# Ticks of an axis of errors: nine decades stand apart on 1.3 inches.
-_TICKS = 6
 # Of the width of an axis; four digits of the tick labels take 0.06 of it.
 _LABEL_WIDTH = 0.08
 Values = Mapping[str, Any]
@@ -67,73 +62,6 @@ def svg(figure: matplotlib.figure.Figure, name: str, alt: str) -> str:
     return text.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
 
 
-def _figure(width: float, height: float) -> tuple[Any, Any]:
-    """Begin a figure of one plot."""
-    figure = matplotlib.figure.Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.subplots()
-
-
-@matplotlib.rc_context(_STYLE)
-def errors(records: Sequence[Values], name: str = "errors") -> str:
-    """Draw each record's error under each attack, and the best guess without one."""
-    attacks = list(dict.fromkeys(a for row in records for a in row["mse"]))
-    figure, axes = _figure(6.4, 3.0 + 0.2 * (1 + len(attacks) // 3))
-    places = np.arange(1, len(records) + 1)
-    without = [row["without_release_mse"] for row in records]
-    axes.plot(places, without, color=_INK, linestyle="--", linewidth=1.2,
-              label="best guess without the release")  # fmt: skip
-    for i, attack in enumerate(attacks):
-        points = [
-            (place, max(row["mse"][attack], _FLOOR))
-            for place, row in zip(places, records, strict=True)
-            if row["mse"].get(attack) is not None
-        ]
-        if points:
-            axes.plot(*zip(*points, strict=True), MARKERS[i % 6], markersize=6,
-                      color=COLOURS[i % 6], label=attack, linestyle="none",
-                      markerfacecolor="none" if i % 2 else None)  # fmt: skip
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(ticker.LogLocator(numticks=_TICKS))
-    axes.set_xlabel("records, worst first")
-    axes.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
-    axes.set_ylabel("error of the guess (MSE)")
-    figure.legend(loc="outside upper center", ncols=3, fontsize=9)
-    alt = (
-        f"Error of every attack at {len(records)} records, worst first, on a"
-        " logarithmic axis, with the best guess without the release as a dashed line."
-        " The same numbers are in the list of records."
-    )
-    return svg(figure, name, alt)
-
-
-@matplotlib.rc_context(_STYLE)
-def defences(rows: Sequence[Values], name: str = "defences") -> str:
-    """Draw how often the best attack succeeded under each defence, and the accuracy."""
-    shown = [row for row in rows if any(a["success"] for a in row["attacks"])]
-    figure, axes = _figure(6.4, 0.9 + 0.42 * len(shown))
-    for place, row in enumerate(shown[::-1]):
-        rates = [a["success"] for a in row["attacks"] if a["success"]]
-        rate = max(rates, key=lambda r: (r["rate"], r["high"]))
-        axes.plot([rate["low"], rate["high"]], [place, place], color=COLOURS[0],
-                  linewidth=3,
-                  label="attack, 95 %" if not place else None)  # fmt: skip
-        axes.plot(rate["rate"], place, "o", color=COLOURS[0], markersize=7)
-        if row["accuracy"] is not None:
-            axes.plot(row["accuracy"], place, "D", color=COLOURS[1], markersize=6,
-                      markerfacecolor="none",
-                      label="accuracy" if not place else None)  # fmt: skip
-    axes.set_yticks(range(len(shown)), [row["name"] for row in shown[::-1]])
-    axes.set_xlim(-0.02, 1.02)
-    axes.set_xlabel("share")
-    figure.legend(loc="outside upper center", ncols=2, fontsize=9)
-    alt = (
-        "Share of records at which the best attack tried succeeded, with its 95 %"
-        " interval, and the model's accuracy, for each defence. The same numbers are in"
-        " the table."
-    )
-    return svg(figure, name, alt)
-
-
 def _labels(places: Sequence[float]) -> list[str]:
     """Label ticks on a logarithmic axis; empty where one would touch the last."""
     logs = np.log10(places)
@@ -150,7 +78,8 @@ def _labels(places: Sequence[float]) -> list[str]:
 def bound(values: Values, name: str = "bound") -> str:
     """Draw attack and bound over the noise multiplier, on one axis."""
     rows = values["rows"]
-    figure, axes = _figure(6.4, 3.6)
+    figure = matplotlib.figure.Figure(figsize=(6.4, 3.6), layout="constrained")
+    axes = figure.subplots()
     sigmas = [row["noise_multiplier"] for row in rows]
     rates = [row["success"] for row in rows]
     middle = np.array([rate["rate"] for rate in rates])

@@ -45,6 +45,7 @@ def render(document: Any, *, redact: bool = False) -> str:
     environment.filters |= {name: getattr(words, name) for name in names}
     text = resources.files("informed.report").joinpath("templates", _TEMPLATE)
     template = environment.from_string(text.read_text())
+    rows = values["bounds"].get("rows")
     while True:
         page = template.render(
             values=values,
@@ -54,7 +55,7 @@ def render(document: Any, *, redact: bool = False) -> str:
             broken=words.broken(values.get("bounds")),
             columns=_columns(pictures),
             tables=_tables(pictures),
-            figures=_figures(values),
+            bound=figures.bound(values["bounds"]) if rows else None,
             configuration=json.dumps(values["configuration"], indent=2, sort_keys=True),
         )
         if len(page) <= MOST_BYTES or len(pictures.get("shown", [])) <= 3:
@@ -68,20 +69,6 @@ def _code(text: str) -> markupsafe.Markup:
     return markupsafe.Markup(
         re.sub(r"`([^`]+)`", r'<code class="whole">\1</code>', safe)
     )
-
-
-def _figures(values: Mapping[str, Any]) -> dict[str, str | None]:
-    """Draw the figures, by name; None where there is nothing to draw."""
-    errors = [e for row in values["records"] for e in row["mse"].values()]
-    held = [any(a["success"] for a in row["attacks"]) for row in values["defences"]]
-    drawn: dict[str, str | None] = dict.fromkeys(("errors", "defences", "bound"))
-    if any(error is not None for error in errors):
-        drawn["errors"] = figures.errors(values["records"])
-    if sum(held) > 1:
-        drawn["defences"] = figures.defences(values["defences"])
-    if values["bounds"].get("rows"):
-        drawn["bound"] = figures.bound(values["bounds"])
-    return drawn
 
 
 def _guesses(pictures: Pictures, i: int) -> dict[str, np.ndarray]:

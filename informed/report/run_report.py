@@ -58,9 +58,7 @@ def report(
         "subject": _about(run),
         "preflight": None,
         **_judged(run, trials, baselines),
-        "membership": [],
         "records": rows,
-        "defences": [],
         "bounds": {"rows": [], "why_not": "a report plays nothing"},
         "configuration": run.results["configuration"],
         "versions": {
@@ -156,7 +154,7 @@ def _judged(
     """The rows of attacks and of guesses without a release."""
     targets, pool = run.targets, run.pool
     return {
-        "baselines": [judging.summary(b, targets, pool) for b in baselines],
+        "baselines": [judging.summary(b) for b in baselines],
         "attacks": [
             judging.judge(t, targets, pool, baselines) | {"needs_minutes": None}
             for t in trials

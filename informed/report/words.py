@@ -11,12 +11,8 @@ from typing import Any
 from dp import rero
 
 Values = Mapping[str, Any]
-# Accuracy that a defence may cost, absolutely, before it isn't named as one.
-_BEARABLE = 0.1
 # Probability, over all rows, of saying that a bound is broken which holds.
 _CHANCE = 0.05
-# Attacks of another game, whose rates aren't compared, and how they are spoken of.
-OTHER_GAMES = {"gallery": "whose adversary has a gallery that holds the record, named"}
 
 # What a bound by sampling assumes beyond noise, after "if ...".
 POISSON = (
@@ -106,7 +102,7 @@ def first_lines(values: Values) -> list[str]:
         and best["exact"]["rate"] == 1
         and best["finished"] >= best["planned"]
     )
-    last = "; ".join([*_defended(values), *_bounded(values)])
+    last = "; ".join(_bounded(values))
     lines = [read, *cut] if complete else [*cut, read]
     return [*lines, f"{last[0].upper()}{last[1:]}."]
 
@@ -119,7 +115,7 @@ def unfinished(values: Values) -> list[str]:
     lines, things = [], _things(values)
     for row in values["attacks"]:
         tried, planned = row["tried"], row["planned"]
-        if row["name"] in OTHER_GAMES or not (tried or row["applies"]):
+        if not (tried or row["applies"]):
             continue
         if tried and row["finished"] >= planned:
             continue
@@ -160,16 +156,12 @@ def _things(values: Values) -> str:
 
 
 def rated(values: Values) -> list[Values]:
-    """Return the attacks on one record that finished any; they can be compared."""
-    return [
-        row
-        for row in values["attacks"]
-        if row["tried"] and row["success"] and row["name"] not in OTHER_GAMES
-    ]
+    """Return the attacks that finished any record; they can be compared."""
+    return [row for row in values["attacks"] if row["tried"] and row["success"]]
 
 
 def strongest(values: Values) -> Values | None:
-    """Find the attack on one record that read most of them exactly, or came nearest."""
+    """Find the attack that read most records exactly, or came nearest."""
     return max(
         rated(values),
         key=lambda row: (
@@ -183,7 +175,7 @@ def strongest(values: Values) -> Values | None:
 
 
 def up_to(values: Values) -> tuple[str, str]:
-    """Say the largest upper end of the success of attacks on one record, and whose.
+    """Say the largest upper end of the success of attacks, and whose.
 
     An attack that was finished for few records says less than one for all of them. The
     second text is "" where it is that of the strongest.
@@ -195,30 +187,9 @@ def up_to(values: Values) -> tuple[str, str]:
     return percent_up(row["success"]["high"]), whose
 
 
-def of_others(values: Values) -> str:
-    """Say what attacks of `OTHER_GAMES` read or named; "" where that is nothing."""
-    texts = [
-        f' The attack "{row["name"]}", {OTHER_GAMES[row["name"]]}'
-        + (
-            f" exactly: {share(row['exact'])}."
-            if row["exact"]["successes"]
-            else f" better than any guess: {share(row['success'])}."
-        )
-        for row in values["attacks"]
-        if row["name"] in OTHER_GAMES
-        and row["tried"]
-        and row["success"]
-        and row["success"]["successes"]
-    ]
-    return "".join(texts)
-
-
 def read_out(values: Values) -> str:
     """Say what attacks read out, and what a developer does about the strongest."""
-    best, together = strongest(values), of_others(values)
-    what = _things(values)[:-1]
-    if best is None and together:
-        return f"No attack on one record was finished.{together}"
+    best, what = strongest(values), _things(values)[:-1]
     if best is None:
         return (
             "No attack was finished, so this report says nothing about reconstruction."
@@ -231,14 +202,14 @@ def read_out(values: Values) -> str:
         text = (
             f"{who} came nearer to none of {best['success']['trials']} {what}s than the"
             " best guess without the release (0 successes; 95 % interval up to"
-            f" {''.join(up_to(values))}), by any attack on one {what} that was finished"
-            f" here, which is no protection.{together}"
+            f" {''.join(up_to(values))}), by any attack that was finished, which is no"
+            " protection."
         )
     elif not best["exact"]["successes"]:
         text = (
             f"{who} came nearer to the {what} than the best guess without the release:"
             f" {share(best['success'])}, with a median error (MSE) of"
-            f" {number(best['mse_median'])}; it read none exactly.{together}{remedy}"
+            f" {number(best['mse_median'])}; it read none exactly.{remedy}"
         )
     else:
         text = f"{who} read {what}s out exactly: {share(best['exact'])}"
@@ -256,95 +227,8 @@ def read_out(values: Values) -> str:
                 f'; the attack "{other["name"]}" came nearer than the best guess'
                 f" without the release for {share(other['success'])}"
             )
-        text += f".{together}{remedy}"
-    return text + _unstable(values)
-
-
-def _unstable(values: Values) -> str:
-    """Say that chaos is the only reason why the training wasn't inverted."""
-    chaos = (values.get("preflight") or {}).get("instability")
-    inverted = [
-        row["exact"]["successes"] for row in rated(values) if row["name"] == "inversion"
-    ]
-    # Chaos gets the credit for an inversion alone that was finished and found nothing.
-    withstood = bool(inverted) and not any(inverted)
-    if not withstood or not chaos or not chaos["chaotic"]:
-        return ""
-    least = "at least " if chaos["saturated"] else ""
-    return (
-        f" Its training is chaotic (exponent {least}{chaos['exponent']:.1f}): what"
-        " withstood inversion did so by instability, not by design."
-    )
-
-
-def _defended(values: Values) -> list[str]:
-    """Say what defences did to the attacks that succeed without them, and no more."""
-    tried = [row for row in values.get("defences", []) if row["attacks"]]
-    first, rest = (tried[0], tried[1:]) if tried else (None, [])
-    if first is None or not rest:
-        return []
-    winners = {
-        row["name"]
-        for row in first["attacks"]
-        if row["tried"] and row["success"] and row["success"]["successes"]
-    }
-    succeeded = {row["name"] for row in rated(values) if row["success"]["successes"]}
-    # A defence after which the model is of no use isn't one.
-    useful = [row for row in rest if _loss(first, row) <= _BEARABLE]
-    faced = [row for row in useful if winners <= _faced(row)]
-    if not (winners | succeeded) or not useful:
-        return []
-    if not winners or not faced:
-        names = " and ".join(sorted(winners or succeeded))
-        return [f"no defence was tried to the end against what succeeded ({names})"]
-    row = min(
-        faced, key=lambda r: ((_most(r) or {"rate": 1.0})["rate"], _loss(first, r))
-    )
-    worst, cost = _most(row), ""
-    assert worst is not None
-    before, after = first["accuracy"], row["accuracy"]
-    if before is not None and after is not None:
-        cost = f", at {percent(after)} accuracy instead of {percent(before)}"
-    if worst["successes"]:
-        useful_model = "" if before is None else " that leaves a useful model"
-        unknown = " (accuracy wasn't measured)" if before is None else ""
-        text = (
-            f"nothing tried against it{useful_model} stopped it: the least was left by"
-            f" {row['name']}, {share(worst)}{cost}{unknown}"
-        )
-    else:
-        held = " and ".join(sorted(_faced(row)))
-        text = (
-            f"of what was tried against it, {row['name']} left {held} nothing"
-            f" (0 of {worst['trials']}; up to {percent_up(worst['high'])}){cost}"
-        )
-    if others := " and ".join(sorted(succeeded - winners)):
-        text += f", but nothing was tried against {others}"
-    return [text]
-
-
-def _faced(row: Values) -> set[str]:
-    """Return the attacks that came to a result under a defence."""
-    return {
-        a["name"]
-        for a in row["attacks"]
-        if a["tried"] and a.get("finished", 1) and a["success"]
-    }
-
-
-def _most(row: Values) -> Values | None:
-    """Return the share of the attack that succeeded most often under a defence."""
-    rates = [a["success"] for a in row["attacks"] if a["tried"] and a["success"]]
-    return max(rates, key=lambda rate: (rate["rate"], rate["high"]), default=None)
-
-
-def _loss(first: Values, row: Values) -> float:
-    """Return the accuracy lost; infinite where the changed model's isn't known."""
-    if first["accuracy"] is None:
-        return 0.0
-    if row["accuracy"] is None:
-        return float("inf")
-    return first["accuracy"] - row["accuracy"]
+        text += f".{remedy}"
+    return text
 
 
 def broken(bounds: Values | None) -> bool:

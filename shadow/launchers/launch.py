@@ -1,29 +1,9 @@
 """What a launcher is: it fills stores, by workers that it starts."""
 
-import contextlib
-import contextvars
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 from shadow.store import Store
-
-_driving = contextvars.ContextVar("only handing out work", default=False)
-
-
-@contextlib.contextmanager
-def driving() -> Iterator[None]:
-    """Inside, a process makes the stores and leaves the training to others."""
-    token = _driving.set(True)
-    try:
-        yield
-    finally:
-        _driving.reset(token)
-
-
-def trains() -> bool:
-    """Whether this process trains what it prepares."""
-    return not _driving.get()
-
 
 Prepare = Callable[[], Sequence[Store]]
 """Opens the stores with their factories (`Store.open`), in the order in which they are

@@ -25,7 +25,7 @@ from typing import Any
 import jax
 
 from shadow import bars, checks, compiled, devices, reserved
-from shadow.launchers.launch import Prepare, driving
+from shadow.launchers.launch import Prepare
 from shadow.reserved import NoAcceleratorError
 from shadow.store import Store
 
@@ -101,8 +101,7 @@ class Ray:
                 " have the GPUs; one that it has opened already stays open.",
                 file=sys.stderr,
             )
-        with driving():
-            stores = prepare()  # they are there before the first worker looks
+        stores = prepare()  # they are there before the first worker looks
         began = not ray.is_initialized()
         if began:
             self._connect(ray)

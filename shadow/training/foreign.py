@@ -99,7 +99,8 @@ class JaxFunction(_Function):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.precision is None:
-            object.__setattr__(self, "precision", precision_in_force())
+            in_force = jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]
+            object.__setattr__(self, "precision", in_force or "default")
         try:
             with jax.default_matmul_precision(self.precision):
                 pass
@@ -221,11 +222,6 @@ class PythonFunction(_Function):
             ) from error
         leaves = [np.ravel(_array(leaf)) for leaf in jax.tree.leaves(trained)]
         return np.concatenate(leaves)
-
-
-def precision_in_force() -> str:
-    """Of matrix products, where nobody says otherwise: "default", "highest", ..."""
-    return jax.config.jax_default_matmul_precision or "default"  # type: ignore[attr-defined]
 
 
 def layout_of(trained: Any) -> tuple[Slice, ...]:

@@ -24,9 +24,6 @@ def test_what_is_counted_is_what_it_takes(factory, victim, split):
     found = plan(factory, split.shadow, 1000)
     assert found.params == victim.num_params
     assert found.store_bytes == 1000 * 4 * (victim.num_params + 64 + 1)
-    # Forward and backward products of both layers; the first has no input gradient.
-    products = 2 * 51 * (2 * 64 * 5 + 3 * 5 * 10)
-    assert 3 * products <= found.flops <= 1.3 * 3 * products
     assert found.models_per_s > 0
     one = found.seconds(1)
     assert found.seconds(10) == pytest.approx(one / 10)
@@ -52,7 +49,6 @@ def test_any_other_training_is_planned_by_its_time(split):
         algorithm=algorithm, fixed=split.fixed, key=jax.random.key(0)
     )
     found = plan(factory, split.shadow, 50)
-    assert found.flops is None
     assert found.params == 64
 
 

@@ -65,9 +65,9 @@ def write_csv(path, cells):
     [
         (
             CELLS | {"label": [0, "", 1, 0]},
-            "no empty labels.*'label', such as row 2",
+            "no empty cells.*'label'.*such as row 2",
         ),
-        (CELLS | {"age": ["", None, " ", ""]}, "'age'.*empty cells alone"),
+        (CELLS | {"age": [30, None, 52, 41]}, "no empty cells.*'age'.*such as row 2"),
         (CELLS | {"label": [0.1, 0.2, 0.3, 0.4]}, "to hold classes"),
         (CELLS | {"age": [30, np.inf, 1, 2]}, "finite numbers.*'age'"),
         ({"label": [0, 1]}, "columns beside 'label'"),
@@ -78,26 +78,16 @@ def test_bad_tables_are_refused_in_a_line(cells, message):
         tables.table_of(cells)
 
 
-def test_missing_numbers_come_back_as_nan_and_words_as_a_word(tmp_path):
-    """A training function sees a NaN in one column; an example is finite."""
-    cells = CELLS | {"age": [30, "", 52, 41], "town": ["Ely", "", "Bath", "Ely"]}
+def test_an_empty_word_is_a_word(tmp_path):
+    cells = CELLS | {"town": ["Ely", "", "Bath", "Ely"]}
     for table in (
         tables.table_of(cells),
         tables.load_table(write_csv(tmp_path / "t.csv", cells)),
     ):
         images = table.examples.images
-        assert np.isfinite(images).all()
-        assert 0 <= images.min() <= images.max() <= 1
-        assert len(table.names) == images.shape[2]
+        assert table.rows(images)[1]["town"] == tables.MISSING
         features = table.features(images)
-        ages = features[:, 0]
-        np.testing.assert_array_equal(np.isnan(ages), [False, True, False, False])
-        np.testing.assert_allclose(ages[[0, 2, 3]], [30, 52, 41], rtol=1e-6)
-        assert np.isfinite(features[:, 1:]).all()
         np.testing.assert_allclose(table.scaled(features), images, atol=1e-6)
-        rows = table.rows(images)
-        assert np.isnan(rows[1]["age"])
-        assert rows[1]["town"] == tables.MISSING
         np.testing.assert_array_equal(
             np.asarray(table.features(jax.numpy.asarray(images), jax.numpy)),
             features.astype(np.float32),
@@ -117,7 +107,7 @@ def test_a_line_with_too_few_cells_is_named(tmp_path):
     [
         ("x,y\n1,é\n".encode("latin-1"), r"mine.csv to be a table .* UTF-8"),
         (b"x,y\n1," + b"a" * 200_000, r"mine.csv .* field limit"),
-        (b"x,y\n1,0\n2,NaN\n3,1\n", r"no empty labels in mine.csv.* row 2"),
+        (b"x,y\n1,0\n2,NaN\n3,1\n", r"no empty cells.*of mine.csv.* row 2"),
     ],
 )
 def test_a_file_that_is_no_table_is_named(tmp_path, content, said):
@@ -155,64 +145,6 @@ def test_bytes_are_welcome(tmp_path, rng):
     np.testing.assert_array_equal(found.images[..., 0], pixels / np.float32(255))
 
 
-def test_embeddings_are_columns_of_numbers(tmp_path, rng):
-    embeddings = rng.standard_normal((12, 5)).astype(np.float32)
-    labels = np.arange(12) % 3
-    file = tmp_path / "e.npz"
-    np.savez(file, embeddings=embeddings, labels=labels)
-    assert tables.holds_embeddings(file)
-    table = tables.load_embeddings(file)
-    assert table.names == ("e0", "e1", "e2", "e3", "e4")
-    np.testing.assert_allclose(
-        table.features(table.examples.images.astype(np.float64)), embeddings, atol=1e-6
-    )
-    np.testing.assert_array_equal(table.examples.labels, labels)
-
-
-def test_a_dead_dimension_is_constant(tmp_path, rng):
-    """A column of 1e-32 tells nothing; by its own range it would count like others."""
-    embeddings = rng.standard_normal((12, 5)).astype(np.float32)
-    embeddings[:, 2] *= 1e-32
-    embeddings[:, 3] *= 1e-3
-    file = tmp_path / "e.npz"
-    np.savez(file, embeddings=embeddings, labels=np.arange(12) % 3)
-    table = tables.load_embeddings(file)
-    spread = np.ptp(table.examples.images[:, 0, :, 0], axis=0)
-    np.testing.assert_array_equal(spread, [1, 1, 0, 1, 1])
-    np.testing.assert_allclose(
-        table.features(table.examples.images.astype(np.float64)), embeddings, atol=1e-6
-    )
-
-
-@pytest.mark.parametrize(
-    ("arrays", "said"),
-    [
-        ({"embeddings": np.zeros((3, 2))}, "embeddings and labels, found embeddings"),
-        (
-            {"embeddings": np.zeros((3, 2)), "labels": np.zeros(4)},
-            r"got \(3, 2\) and \(4,\)",
-        ),
-        ({"embeddings": np.zeros(3), "labels": np.zeros(3)}, r"got \(3,\)"),
-        (
-            {"embeddings": np.full((4, 2), np.nan), "labels": np.arange(4) % 2},
-            "empty cells",
-        ),
-    ],
-)
-def test_what_holds_no_embeddings_is_refused(tmp_path, arrays, said):
-    np.savez(tmp_path / "e.npz", **arrays)
-    with pytest.raises(ValueError, match=said):
-        tables.load_embeddings(tmp_path / "e.npz")
-
-
-def test_pictures_are_no_embeddings(tmp_path):
-    np.savez(tmp_path / "images.npz", images=np.zeros((2, 4, 4, 1)))
-    (tmp_path / "broken.npz").write_bytes(b"no archive")
-    (tmp_path / "cut.npz").write_bytes((tmp_path / "images.npz").read_bytes()[:90])
-    for name in ("images.npz", "broken.npz", "cut.npz", "none.npz", "table.csv"):
-        assert not tables.holds_embeddings(tmp_path / name)
-
-
 def test_codes_and_names_of_classes_stay_what_they_are():
     columns = {
         "code": ["1_2", "1_3", "4", "5"],
@@ -229,11 +161,8 @@ def test_codes_and_names_of_classes_stay_what_they_are():
     assert coded.classes == ("01", "1", "2")
 
 
-def test_missing_values_of_pandas_are_missing():
+def test_missing_values_of_pandas_are_empty_cells():
     pd = pytest.importorskip("pandas")
     ages = pd.array([31, None, 45, 52], dtype="Int64")
-    table = tables.table_of({"age": ages, "label": [0, 1, 0, 1]}, label="label")
-    assert table.columns[0].missing
-    labels = pd.array([0, 1, None, 1], dtype="Int64")
-    with pytest.raises(ValueError, match="no empty labels"):
-        tables.table_of({"age": [1, 2, 3, 4], "label": labels}, label="label")
+    with pytest.raises(ValueError, match="no empty cells"):
+        tables.table_of({"age": ages, "label": [0, 1, 0, 1]}, label="label")

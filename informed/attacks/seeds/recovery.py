@@ -3,13 +3,8 @@
 THREAT: knows D_-, A, and the family of seeds that theta_0 was drawn from (which
 library, which code), not the seed. White-box release.
 
-Three ways, the first that applies:
-
-still weights   weights that training leaves where they were are compared with those of
-                every seed: a few elements each, so all 32 bits can be searched
-null space      theta's first layer moves by one rank, the target's, in directions in
-                which D_- has no extent: whole initialisations, so fewer seeds
-training        small families: train from every seed, and take what comes nearest
+Weights that training leaves where they were are compared with those of every seed: a
+few elements each, so all 32 bits can be searched.
 
 A seed is reported where chance doesn't explain the agreement. That is no certificate of
 a reconstruction: the inversion that starts there has its own.
@@ -29,13 +24,15 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from informed.attacks import quantisation
-from informed.attacks.seeds import laws, null_space, retrained, seed_search, still
-from informed.attacks.seeds.null_space import NOT_FOUND
+from informed.attacks.seeds import seed_search, still
 from informed.attacks.seeds.seed_search import Screen
 from informed.attacks.seeds.still import Still
+from shadow import checks
 from shadow.threat import Knowledge, Release
-from shadow.training.seeds import BITS, SeedFamily
+from shadow.training.seeds import SeedFamily
 
+# Stands for the seed of a release that no seed explains.
+NOT_FOUND = -1
 # Pairs of seeds whose theta_0 are compared, for how often two agree by chance.
 _PAIRS = 32
 # A seed is reported if any wrong seed of the family agrees as well with at most this
@@ -49,11 +46,6 @@ _PASSES = 3
 _CANDIDATES = 1e5
 # Elements that a pass compares before all still weights are compared.
 _ELEMENTS = 4
-# The largest family that is searched by drawing theta_0 whole: a matter of time.
-MOST_DRAWN = 1 << 26
-# The largest family that is searched in another way where its still weights, which the
-# target may have moved, showed no seed.
-MOST_AGAIN = 1 << 12
 
 
 def recover(
@@ -66,67 +58,21 @@ def recover(
       knowledge: needs fixed, algorithm and seeds. Uses public, training_key.
       key: draws the adversary's own models.
       progress: whether to show a bar.
-    Raises: FieldError: a fact that it needs is None, or not all weights are released.
-      ValueError: `seeds.draw` makes another number of weights.
-    Warns: RuntimeWarning: no seed was searched, with the reason.
+    Raises: FieldError: a fact that it needs is None, not all weights are released, or
+      A isn't run by JAX. ValueError: `seeds.draw` makes another number of weights.
+    Warns: RuntimeWarning: no seed was searched.
     """
-    # First way: weights that stay where they were.
     by_still = still_search(release, knowledge, key=key)
-    family = knowledge.seeds
-    assert family is not None
-    seeds = np.full(len(release), NOT_FOUND)
     if by_still is not None:
-        seeds = by_still.search(progress=progress)
-        # A target that lights most such pixels hides its seed: small families are
-        # searched in the other ways too.
-        if len(family) > MOST_AGAIN:
-            return seeds
-    rows = np.flatnonzero(seeds == NOT_FOUND)
-    if not len(rows):
-        return seeds
-    rest_key = jax.random.fold_in(key, 2)
-    seeds[rows], why_not = _other_ways(
-        knowledge, family, release, rows, rest_key, progress
+        return by_still.search(progress=progress)
+    assert knowledge.seeds is not None
+    warnings.warn(
+        f"None of the {len(knowledge.seeds):,} seeds was searched: training leaves too"
+        " few weights as they were.",
+        RuntimeWarning,
+        stacklevel=2,
     )
-    if why_not and by_still is None:
-        warnings.warn(
-            f"None of the {len(family):,} seeds was searched: no weight that training"
-            f" leaves as it was follows a law that is known, and {why_not}.",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-    return seeds
-
-
-def _other_ways(
-    knowledge: Knowledge,
-    family: SeedFamily,
-    release: Release,
-    rows: np.ndarray,
-    key: Array,
-    progress: bool,
-) -> tuple[np.ndarray, str]:
-    """Search the seeds of some releases without still weights, or say why not."""
-    thetas = release.weights[rows].astype(np.float64)
-    # Second way: directions in which D_- has no extent. Rounding leaves no rank one.
-    noises = (quantisation.deviations(release, int(row)) for row in rows)
-    noisy = any(noise is not None for noise in noises)
-    null = None if noisy else null_space.of(knowledge)
-    if null is not None and len(family) <= MOST_DRAWN:
-        return null.search(family, thetas, progress=progress), ""
-    # Third way: training from every seed.
-    why_not = retrained.why_not(knowledge, family)
-    if not why_not:
-        return retrained.search(knowledge, family, thetas, key, progress=progress), ""
-    if null is not None:
-        why_not = f"at most {MOST_DRAWN:,} are searched by drawing theta_0 whole"
-    return np.full(len(rows), NOT_FOUND), why_not
-
-
-def makes_its_own_start(knowledge: Knowledge) -> bool:
-    """Say whether A draws theta_0 from its own key, as functions of users do."""
-    assert knowledge.algorithm is not None
-    return knowledge.algorithm.initialise(jax.random.key(0)) is None
+    return np.full(len(release), NOT_FOUND)
 
 
 def with_seeds(
@@ -141,7 +87,9 @@ def with_seeds(
     family, same = knowledge.seeds, [knowledge] * len(release)
     if family is None:
         return same
-    by_key = makes_its_own_start(knowledge)
+    assert knowledge.algorithm is not None
+    # Functions of users draw theta_0 themselves, from their own key.
+    by_key = knowledge.algorithm.initialise(jax.random.key(0)) is None
     decided = knowledge.training_key if by_key else knowledge.initialisation
     if decided is not None:
         return same
@@ -244,15 +192,22 @@ def still_search(
 ) -> StillSearch | None:
     """Prepare the search by still weights; None where they tell no seed.
 
-    They don't where no weight stays as it was, where no seed differs enough from
-    another there, and where nothing draws these weights alone.
+    They don't where no weight stays as it was, and where no seed differs enough from
+    another there.
 
     Args, Raises: as for `recover`.
     """
     knowledge.require(release, "fixed", "algorithm", "seeds")
     family = knowledge.seeds
     assert family is not None
-    still_key, law_key = jax.random.split(key)
+    assert knowledge.algorithm is not None
+    if not knowledge.algorithm.capabilities.batched:
+        raise checks.FieldError(
+            "seeds",
+            "Expected {} of an A that JAX runs: those of other libraries' generators"
+            " aren't searched. Leave them out.",
+        )
+    still_key, _ = jax.random.split(key)
     stays = still.find(knowledge, family, still_key)
     if stays is None:
         return None
@@ -267,26 +222,13 @@ def still_search(
     hit, size = _hit(stays, tolerances), len(elements)
     if _log_chance(len(family), size, size, hit) > np.log(_CHANCE):
         return None
-    known: list[laws.Law] = []
-    usable = np.arange(0 if family.generator == "other" else size)
-    if family.generator in laws.KNOWN:
-        rng = np.random.default_rng(np.asarray(jax.random.key_data(law_key)))
-        drawn = rng.integers(0, 2**BITS, laws.SEEDS).tolist()
-        known = laws.find(family.generator, family.theta, elements, drawn)
-        words = {law.element: law.position for law in known}
-        usable = np.array(
-            [i for i, element in enumerate(elements) if int(element) in words], np.int64
-        )
-        usable = usable[np.argsort([words[int(elements[i])] for i in usable])]
-    if not len(usable):
-        return None
     # As few elements for every seed as leave few enough wrong seeds.
-    count = min(_ELEMENTS, len(usable))
+    count = min(_ELEMENTS, size)
     enough = (n for n in range(1, count) if len(family) * hit**n <= _CANDIDATES)
     first = next(enough, count)
-    apart = max(1, (len(usable) - count) // _PASSES)
-    passes = [usable[i * apart : i * apart + count] for i in range(_PASSES)]
-    passes = [picked for picked in passes if len(picked) == count]
+    apart = max(1, (size - count) // _PASSES)
+    starts = [i * apart for i in range(_PASSES) if i * apart + count <= size]
+    passes = [np.arange(start, start + count) for start in starts]
     return StillSearch(
         still=stays,
         family=family,
@@ -294,7 +236,7 @@ def still_search(
         tolerances=tolerances,
         passes=passes,
         screens=[
-            seed_search.screen(family, elements[picked].tolist(), known, first)
+            seed_search.screen(family, elements[picked].tolist(), first)
             for picked in passes
         ],
     )

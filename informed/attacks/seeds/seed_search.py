@@ -6,7 +6,6 @@ generator, so its caller can stop at a hit, keep the hits so far, and go on late
 where a piece ended.
 """
 
-import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Sequence
@@ -17,16 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from informed.attacks.seeds import laws, threefry
-from informed.attacks.seeds.laws import Law
+from informed.attacks.seeds import threefry
 from shadow import bars
 from shadow.parallel import BY_ROW, EVERYWHERE, sharded
 from shadow.training.seeds import SeedFamily
 
 # Seeds at once on one device: large enough for the start of a program not to count.
 _CHUNK = 1 << 20
-# The same for the words of other generators, where a seed takes longer.
-_CHUNK_OF_WORDS = 1 << 16
 # Memory of the initialisations that are drawn whole at once on one device, in bytes.
 _WHOLE_BYTES = 1 << 27
 # Releases that one program compares with; more releases take several programs.
@@ -37,37 +33,21 @@ _CHECKED = 3
 # between compilations.
 _LAST_DIGITS = 1e-6
 
-Bounds = tuple[np.ndarray, np.ndarray]
-
-
-def _floats(low: np.ndarray, high: np.ndarray) -> Bounds:
-    return low.astype(np.float32), high.astype(np.float32)
-
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Screen:
     """How a few elements of theta_0 are drawn for many seeds.
 
     Attributes:
-      draw: seeds (n,) -> one array of values (n,) per element; traced. Values are
-        weights, or the random words that they are made of.
-      bounds: (lowest, highest weights (elements, n)) -> bounds of `draw`'s values, of
-        the same shape.
+      draw: seeds (n,) -> one array of weights (n,) per element; traced.
       first: number of elements that are drawn for every seed; the others are drawn
         only for seeds that have these.
       chunk: seeds at once on one device.
-      wide: whether `draw` needs 64-bit integers.
     """
 
     draw: Callable[[Array], tuple[Array, ...]]
-    bounds: Callable[[np.ndarray, np.ndarray], Bounds] = _floats
     first: int = 1
     chunk: int = _CHUNK
-    wide: bool = False
-
-    def integers(self) -> contextlib.AbstractContextManager:
-        """Return the context in which `draw` runs."""
-        return jax.enable_x64(True) if self.wide else contextlib.nullcontext()
 
     @functools.cached_property
     def compiled(self) -> Callable[[np.ndarray], tuple[Array, ...]]:
@@ -92,26 +72,15 @@ class Screen:
         return sharded(hits, (BY_ROW, EVERYWHERE, EVERYWHERE), BY_ROW)
 
 
-def screen(
-    family: SeedFamily, elements: Sequence[int], known: Sequence[Law], first: int = 1
-) -> Screen:
+def screen(family: SeedFamily, elements: Sequence[int], first: int = 1) -> Screen:
     """Choose the fastest way to draw some elements.
 
     Args:
       family: the seeds that are searched.
       elements: positions in theta_0 of the weights to draw.
-      known: laws of some elements; they are used if all of `elements` have one.
       first: number of elements that are drawn for every seed.
     """
     wanted = tuple(int(element) for element in elements)
-    by_element = {law.element: law for law in known}
-    if family.generator in laws.KNOWN and all(e in by_element for e in wanted):
-        return _of_words(family.generator, [by_element[e] for e in wanted], first)
-    if family.generator != "threefry":
-        raise ValueError(
-            f"Expected laws of the elements {wanted} under {family.generator!r}, or"
-            " seeds of 'threefry'."
-        )
     if (draw := _alone(family, wanted)) is not None:
         return Screen(draw=draw, first=first)
 
@@ -123,29 +92,6 @@ def screen(
     size = len(family.theta(family.start))
     chunk = max(1, min(_CHUNK, _WHOLE_BYTES // (4 * size)))
     return Screen(draw=draw_whole, first=first, chunk=chunk)
-
-
-def _of_words(generator: str, known: Sequence[Law], first: int) -> Screen:
-    """Draw random words of a generator, and compare these by the laws of weights."""
-    words = [laws.KNOWN[generator][0](law.position) for law in known]
-
-    def draw(seeds: Array) -> tuple[Array, ...]:
-        return tuple(
-            word(seeds) & jnp.uint32(law.mask)
-            for word, law in zip(words, known, strict=True)
-        )
-
-    def bounds(low: np.ndarray, high: np.ndarray) -> Bounds:
-        pairs = [law.bounds(*ends) for law, *ends in zip(known, low, high, strict=True)]
-        return np.stack([p[0] for p in pairs]), np.stack([p[1] for p in pairs])
-
-    return Screen(
-        draw=draw,
-        bounds=bounds,
-        first=first,
-        chunk=_CHUNK_OF_WORDS,
-        wide=generator == "pcg64",
-    )
 
 
 def _alone(
@@ -186,9 +132,9 @@ def sweep(
       progress: whether to show a bar with seeds/s and the time left.
     Yields: (the first seed that is not yet searched, pairs (release, seed)).
     """
-    with screen.integers():
-        low, high = screen.bounds(lowest.T, highest.T)  # (elements, releases)
-        program = screen.program
+    # (elements, releases)
+    low, high = lowest.T.astype(np.float32), highest.T.astype(np.float32)
+    program = screen.program
     groups = [
         range(first, min(first + _AT_ONCE, len(lowest)))
         for first in range(0, len(lowest), _AT_ONCE)
@@ -202,8 +148,7 @@ def sweep(
     def begun(at: int) -> list[Any]:
         """Start a piece: masks of hits that are being computed."""
         first = offsets + np.uint32(at)
-        with screen.integers():
-            return [program(first, low[:, some], high[:, some]) for some in padded]
+        return [program(first, low[:, some], high[:, some]) for some in padded]
 
     with bars.bar(
         total=stop - start,
@@ -236,10 +181,9 @@ def _whose(
     """Pair releases with those seeds that agree in all elements."""
     if not len(seeds):
         return []
-    with screen.integers():
-        filled = np.resize(seeds, max(256, 1 << (len(seeds) - 1).bit_length()))
-        values = screen.compiled(filled.astype(np.uint32))
-        drawn = np.stack([np.asarray(value) for value in values])[:, : len(seeds)]
+    filled = np.resize(seeds, max(256, 1 << (len(seeds) - 1).bit_length()))
+    values = screen.compiled(filled.astype(np.uint32))
+    drawn = np.stack([np.asarray(value) for value in values])[:, : len(seeds)]
     pairs = []
     for release in group:
         inside = (drawn >= low[:, release, None]) & (drawn <= high[:, release, None])

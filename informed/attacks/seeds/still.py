@@ -10,7 +10,6 @@ pixel's weights alone; public images tell which are seldom lit.
 """
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -69,9 +68,7 @@ def seeded_runs(
     width = len(seeds)
     # Functions of users draw theta_0 themselves, from their key.
     if algorithm.initialise(key) is None:
-        table: Any = seeds.astype(np.uint32)
-        if algorithm.capabilities.batched:
-            table = jnp.asarray(table)
+        table = jnp.asarray(seeds.astype(np.uint32))
         own_key = family.own_key
         return adversary_runs(
             knowledge, key, width=width, own_keys=lambda number: own_key(table[number])

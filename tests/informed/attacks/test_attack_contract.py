@@ -124,8 +124,6 @@ def world(digits, tmp_path_factory):
             else None,
             workdir=tmp_path_factory.mktemp(name),
             key=KEY,
-            gallery=parts.shadow.joined(parts.test),
-            guesses=[parts.test.images + np.float32(0.01)],
         )
         attack = row.attack(row.settings(**QUICK.get(name, {})), material)
         told = factory.knowledge(public=parts.shadow)

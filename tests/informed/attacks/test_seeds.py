@@ -14,11 +14,7 @@ from informed.attacks import seeds
 from informed.attacks.inversion import InversionConfig
 from informed.attacks.inversion.retraining import Programs, Retraining
 from informed.attacks.seeds import (
-    generators,
-    laws,
-    null_space,
     recovery,
-    retrained,
     seed_search,
     still,
     threefry,
@@ -78,78 +74,6 @@ def test_single_elements_are_those_of_jax(draw):
         threefry.element(draw, whole.shape[1])
 
 
-@pytest.mark.parametrize("position", [0, 5, generators.MT_WORDS - 1])
-def test_words_of_the_mersenne_twister(position):
-    found = np.asarray(jax.jit(generators.mt19937(position))(SEEDS))
-    legacy = [np.random.RandomState(s).randint(0, 2**32, 300, "uint32") for s in SEEDS]
-    np.testing.assert_array_equal(found, np.stack(legacy)[:, position])
-
-
-def test_words_are_those_of_pytorch_which_takes_32_bits_of_a_seed():
-    torch = pytest.importorskip("torch")
-    found = np.asarray(jax.jit(generators.mt19937(3))(SEEDS)) & 0xFFFFFF
-    for seed, word in zip(SEEDS.tolist(), found, strict=True):
-        for same in (seed, seed + 5 * 2**32):
-            torch.manual_seed(same)
-            assert torch.rand(4)[3].item() == word / 2**24
-
-
-@pytest.mark.parametrize("position", [0, 1, 6, generators.PCG_WORDS - 1])
-def test_words_of_pcg64(position):
-    with jax.enable_x64(True):
-        found = np.asarray(jax.jit(generators.pcg64(position))(SEEDS))
-    for seed, word in zip(SEEDS, found, strict=True):
-        raw = int(np.random.PCG64(int(seed)).random_raw(position // 2 + 1)[-1])
-        assert word == (raw & 0xFFFFFFFF if position % 2 else raw >> 32)
-    # What users draw from it:
-    uniform = np.random.default_rng(int(SEEDS[2])).uniform(size=4)[3]
-    if position == 6:
-        assert abs(found[2] / 2**32 - uniform) < 2**-32
-
-
-def torch_net(seed):
-    torch = pytest.importorskip("torch")
-    torch.manual_seed(seed)
-    net = torch.nn.Sequential(torch.nn.Linear(64, 5), torch.nn.Linear(5, 3))
-    return [parameter.detach().numpy() for parameter in net.parameters()]
-
-
-def numpy_net(seed):
-    rng = np.random.default_rng(seed)
-    return [rng.uniform(-0.3, 0.3, (64, 5)).astype(np.float32), np.zeros(5)]
-
-
-def legacy_net(seed):
-    rng = np.random.RandomState(seed)
-    return [rng.uniform(-0.3, 0.3, (64, 5)), rng.uniform(-0.3, 0.3, 5)]
-
-
-@pytest.mark.parametrize(
-    ("draw", "generator"),
-    [(torch_net, "mt19937"), (legacy_net, "mt19937"), (numpy_net, "pcg64")],
-)
-def test_a_planted_seed_of_other_libraries_is_found(draw, generator):
-    family = SeedFamily(draw=draw, generator=generator)
-    elements = np.arange(100)
-    found = laws.find(generator, family.theta, elements, range(1000, 1024))
-    assert len(found) >= 60
-    secret, other = 3_456_789_012, 3_456_800_000
-    values = np.stack([family.theta(s) for s in (secret, other)]).astype(np.float64)
-    wanted = [law.element for law in found[:3]]
-    hits = [
-        pair
-        for _, pairs in seed_search.sweep(
-            seed_search.screen(family, wanted, found),
-            values[:, wanted] - 1e-7,
-            values[:, wanted] + 1e-7,
-            secret - 70_000,
-            secret + 70_000,
-        )
-        for pair in pairs
-    ]
-    assert hits == [(0, secret), (1, other)]
-
-
 def test_a_way_to_draw_that_is_not_by_elements_is_noticed():
     """An orthogonal matrix: no element can be had alone, so all of it is drawn."""
 
@@ -157,7 +81,7 @@ def test_a_way_to_draw_that_is_not_by_elements_is_noticed():
         return [jax.nn.initializers.orthogonal()(key, (6, 6))]
 
     family = SeedFamily(draw=draw, stop=500)
-    screen = seed_search.screen(family, [3, 4], [])
+    screen = seed_search.screen(family, [3, 4])
     values = family.theta(321)[[3, 4]].astype(np.float64)[None]
     pieces = seed_search.sweep(screen, values - 1e-6, values + 1e-6, 0, 500)
     assert [pair for _, pairs in pieces for pair in pairs] == [(0, 321)]
@@ -259,110 +183,29 @@ def bright(parts, *, noise):
     )
 
 
-@pytest.mark.parametrize(
-    "fields", [{"weight_decay": 0.01}, slow({}), slow({"batch_size": 32})], ids=str
-)
-def test_without_dead_pixels_by_the_null_space_of_the_fixed_set(fields, parts):
-    few = dataclasses.replace(
-        bright(parts, noise=0.05),
-        fixed=bright(parts, noise=0.05).fixed.take(np.r_[:40]),
-    )
-    _, release, told, _ = world(few, secrets=[4000, 123], stop=5000, **fields)
-    found = seeds.recover(release, told, key=KEY)
-    assert recovery.still_search(release, told, key=KEY) is None
-    assert found.tolist() == [4000, 123]
-    absent = dataclasses.replace(told.seeds, stop=1000)
-    told = dataclasses.replace(told, seeds=absent)
-    assert seeds.recover(release, told, key=KEY).tolist() == [-1, 123]
-
-
-def test_decay_is_that_of_training(parts):
-    training = TrainingConfig(weight_decay=0.02, epochs=9, batch_size=30)
-    victim = shadow.build_victim(
-        shadow.VictimConfig(widths=(4,)), image_shape=(8, 8, 1), num_classes=10
-    )
-    descent = training.algorithm(victim)
-    factory = shadow.Factory(
-        algorithm=descent, fixed=parts.fixed, key=KEY, role="released", width=1
-    )
-    theta = factory.train(parts.test.take(np.arange(1)))[0]
-    dead = victim.first_weights.columns.start  # of the first pixel
-    expected = null_space.decayed(descent, len(parts.fixed) + 1)
-    np.testing.assert_allclose(
-        theta[dead], expected * factory.initialisation[dead], rtol=1e-5
-    )
-
-
-def test_without_any_of_that_by_training_from_every_seed(parts):
-    noisy = bright(parts, noise=0.1)
-    _, release, told, _ = world(noisy, secrets=[290, 17], start=10, stop=300)
-    found = seeds.recover(release, told, key=KEY)
-    assert null_space.of(told) is None
-    assert found.tolist() == [290, 17]
-    absent = dataclasses.replace(told.seeds, stop=200)
-    told = dataclasses.replace(told, seeds=absent)
-    assert seeds.recover(release, told, key=KEY).tolist() == [-1, 17]
-
-
-def test_seeds_that_are_not_searched_are_not_called_absent(parts, monkeypatch):
+def test_seeds_that_are_not_searched_are_not_called_absent(parts):
     noisy = bright(parts, noise=0.1)
     _, release, told, _ = world(noisy, secrets=[290], start=10, stop=300)
-    alone = dataclasses.replace(told.seeds, start=42, stop=43)
-    found = seeds.recover(release, dataclasses.replace(told, seeds=alone), key=KEY)
-    assert found.tolist() == [-1], "of one seed nothing tells how near is near"
-    monkeypatch.setattr(retrained, "MOST_TRAINED", 200)
-    with pytest.warns(RuntimeWarning, match="None of the 290 seeds was searched.*200"):
-        assert seeds.recover(release, told, key=KEY).tolist() == [-1]
+    with pytest.warns(RuntimeWarning, match="None of the 290 seeds was searched"):
+        assert seeds.recover(release, told, key=KEY).tolist() == [seeds.NOT_FOUND]
 
 
-def sklearn_train(images, labels, seed):
-    from sklearn.neural_network import MLPClassifier
-
-    flat = images.reshape(len(images), -1).astype(np.float64)
-    model = MLPClassifier(
-        (8,), solver="sgd", batch_size=len(flat), max_iter=1, random_state=seed
-    )
-    for _ in range(5):
-        model.partial_fit(flat, labels, classes=np.arange(10))
-    return [model.coefs_, model.intercepts_]
+def numbers(images, labels, seed):
+    return np.random.default_rng(seed).normal(size=4) + images.mean()
 
 
-def sklearn_draw(seed):
-    """As scikit-learn draws: a layer's weights, then its intercepts."""
-    rng = np.random.RandomState(seed)
-    coefs, intercepts = [], []
-    for inputs, outputs in ((64, 8), (8, 10)):
-        bound = np.sqrt(6 / (inputs + outputs))
-        coefs.append(rng.uniform(-bound, bound, (inputs, outputs)))
-        intercepts.append(rng.uniform(-bound, bound, outputs))
-    return [coefs, intercepts]
-
-
-@pytest.mark.slow
-def test_a_secret_random_state_of_scikit_learn(parts):
-    """A makes its own theta_0; what is recovered is its key."""
-    function = shadow.PythonFunction(train=sklearn_train, key_is_public=False)
+def test_seeds_of_other_libraries_are_refused(parts):
+    function = shadow.PythonFunction(train=numbers, key_is_public=False)
     factory = shadow.Factory(
         algorithm=function, fixed=parts.fixed, key=jax.random.key(3), role="released"
     )
     release = publish(factory.train(parts.test.take(np.arange(1))))
-    private = jax.random.split(
-        jax.random.fold_in(jax.random.fold_in(jax.random.key(3), 2), 0), 3
-    )
-    secret = function.own_key(private[1])
     told = dataclasses.replace(
-        factory.knowledge(public=parts.shadow),
-        seeds=SeedFamily(
-            draw=sklearn_draw,
-            generator="mt19937",
-            start=secret - 100_000,
-            stop=secret + 100_000,
-        ),
+        factory.knowledge(public=parts.shadow), seeds=SeedFamily(draw=script_init)
     )
     assert told.training_key is None
-    found = seeds.recover(release, told, key=KEY)
-    assert found.tolist() == [secret]
-    assert recovery.makes_its_own_start(told)
+    with pytest.raises(checks.FieldError, match="seeds of an A that JAX runs"):
+        seeds.recover(release, told, key=KEY)
 
 
 # Inversion from there
@@ -463,8 +306,6 @@ def test_jax_takes_32_bits_of_a_seed():
 
 
 def test_what_a_family_may_be():
-    with pytest.raises(checks.FieldError, match="Did you mean 'mt19937'"):
-        SeedFamily(draw=haiku_init, generator="mt19973")
     with pytest.raises(checks.FieldError, match="stop"):
         SeedFamily(draw=haiku_init, start=5, stop=5)
     with pytest.raises(checks.FieldError, match=r"2\*\*32"):

@@ -10,7 +10,7 @@ from tests.informed.audit.audited_trainings import check
 
 QUICK = {
     "fixed": 30, "targets": 2, "minutes": 0.5, "version": "1",
-    "skip": ("inversion", "membership", "defences"),
+    "skip": ("inversion",),
 }  # fmt: skip
 
 
@@ -40,7 +40,7 @@ def test_noise_that_was_skipped_is_declared_and_was_not_held_against_an_attack()
         "digits",
         version="1",
         privacy={"steps": 1, "clip_norm": 1.0},
-        skip=("noise", "inversion", "defences"),
+        skip=("noise", "inversion"),
         targets=3,
         fixed=60,
         minutes=0.5,

@@ -26,32 +26,17 @@ def attack(name="kernel", successes=6, exact=0, **changed):
         "applies": True, "tried": True, "targets": 6, "finished": 6, "planned": 6,
         "seconds": 1.0, "success": rate(successes), "exact": rate(exact),
         "certified": None, "certified_wrong": None, "mse_median": 0.1, "why_not": "",
-        "needs_seconds": None, "needs_minutes": None, "remedy": "", "ssim": None,
-        "lpips": None, "tpr": None, "trainings": 6, "labels_right": None,
+        "needs_seconds": None, "needs_minutes": None, "remedy": "",
+        "trainings": 6, "labels_right": None,
         "labels_named": None, **changed,
     }  # fmt: skip
 
 
-def document(*attacks, defences=(), accuracy=None):
+def document(*attacks, accuracy=None):
     return {
         "kind": "audit", "subject": {"kind": "images", "accuracy": accuracy},
-        "attacks": list(attacks), "defences": list(defences), "bounds": {},
+        "attacks": list(attacks), "bounds": {},
     }  # fmt: skip
-
-
-def test_useful_is_said_of_models_with_an_accuracy_alone():
-    row = {"about": "", "why_not": "", "attacks": [attack()]}
-    for accuracy, said in ((None, False), (0.9, True)):
-        values = document(
-            attack(),
-            defences=[
-                {"name": "as it is", "accuracy": accuracy, **row},
-                {"name": "float16", "accuracy": accuracy, **row},
-            ],
-        )
-        last = words.first_lines(values)[-1]
-        assert ("useful" in last) is said
-        assert ("accuracy wasn't measured" in last) is not said
 
 
 def test_an_inversion_without_a_result_is_said_first_and_not_counted():

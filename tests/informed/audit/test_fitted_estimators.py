@@ -70,7 +70,7 @@ def test_the_means_of_a_scaler_are_read_in_an_audit():
     rows, labels = datasets.load_wine(return_X_y=True)
     columns = {f"c{i}": rows[:, i] for i in range(rows.shape[1])}
     table = tables.table_of({**columns, "kind": labels}, label="kind")
-    skip = ("inversion", "noise", "defences", "membership")
+    skip = ("inversion", "noise")
     document = informed.audit(
         scaled_regression, table, targets=3, fixed=60, minutes=1.0, skip=skip
     )

@@ -9,15 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from joblib.externals import loky
-from sklearn import linear_model, preprocessing
-from sklearn.impute import SimpleImputer
-from sklearn.pipeline import make_pipeline
 
 import informed
 import shadow
 from informed.attacks import registry
 from informed.attacks.attack_row import Material
-from informed.audit import auditing, contract, instability, preflight, subject, trials
+from informed.audit import auditing, contract, preflight, subject, trials
 from informed.audit.auditing import AuditConfig
 from informed.audit.findings import AuditStoppedError
 from informed.cli import audit_command as audit
@@ -92,54 +89,6 @@ def test_what_voids_an_audit_is_said(train, level, what):
     assert bool(found.stops) == (level == "stops")
 
 
-def doubled(images, labels, key):
-    """As `linear`, then bits of the weights shifted out in front."""
-    return linear(images, labels, key) * 2.0**20 % 1.0
-
-
-def test_chaos_is_found_and_said():
-    found = check(doubled)
-    assert found.instability.chaotic
-    (finding,) = [f for f in found.findings if f.level == "weakens"]
-    assert "protected by instability, not by design" in finding.what
-    assert f"exponent {found.instability.words}" in finding.what
-    assert found.values["instability"]["chaotic"]
-    assert not check(linear).instability.chaotic
-
-
-@pytest.fixture
-def public(rng):
-    images = rng.random((16, 2, 2, 1))
-    return shadow.Examples(images=images, labels=np.arange(16) % 2, num_classes=2)
-
-
-def test_what_is_linear_grows_by_nothing(rng, public):
-    matrix = rng.standard_normal((4, 50))
-    found = instability.measure(lambda z, *_: z.reshape(-1, 4) @ matrix, public)
-    assert found.growth == pytest.approx(1)
-    assert found.exponent == pytest.approx(0, abs=1e-9)
-    assert not found.saturated
-    assert not found.chaotic
-    assert instability.measure(lambda z, *_: np.ones((len(z), 3)), public) is None
-
-
-def test_the_exponent_of_the_tent_map_is_ln_2_a_step(rng, public):
-    """Until twins are as far apart as strangers."""
-    matrix = rng.standard_normal((4, 400))
-
-    def after(steps):
-        return instability.measure(
-            lambda z, *_: np.abs(z.reshape(-1, 4) @ matrix * 2.0**steps % 2 - 1), public
-        )
-
-    few, more, many = after(6), after(9), after(30)
-    assert more.exponent - few.exponent == pytest.approx(3 * np.log(2), abs=0.1)
-    assert not few.saturated
-    assert many.saturated
-    assert many.chaotic
-    assert many.exponent == pytest.approx(np.log(1e4), abs=0.1)
-
-
 def test_a_function_that_raises_is_named():
     def broken(images, labels, key):
         raise KeyError("weights")
@@ -161,20 +110,6 @@ def test_arrays_of_two_axes_are_a_table(rng):
     assert table is not None
     with pytest.raises(ValueError, match="label is of tables"):
         auditing.load("digits", label="x")
-
-
-def test_embeddings_are_data(rng, tmp_path):
-    arrays = {"embeddings": rng.standard_normal((60, 4)), "labels": np.arange(60) % 2}
-    np.savez(tmp_path / "e.npz", **arrays)
-
-    def train(rows, labels):
-        assert rows.shape == (21, 4)
-        return np.linalg.lstsq(rows, labels, rcond=None)[0]
-
-    for data in (arrays, str(tmp_path / "e.npz")):
-        found = check(train, data)
-        assert not found.stops
-        assert found.subject.fixed.image_shape == (1, 4, 1)
 
 
 class Endless:
@@ -333,27 +268,6 @@ def test_nan_weights_are_not_called_random():
 
     found = check(exploding)
     assert [f.what for f in found.findings] == ["3 weights are NaN or infinite"]
-
-
-def imputed(rows_, labels):
-    return make_pipeline(
-        SimpleImputer(), preprocessing.StandardScaler(), linear_model.Ridge()
-    ).fit(rows_, labels)
-
-
-def not_imputed(rows_, labels):
-    return linear_model.Ridge().fit(rows_, labels)
-
-
-def test_missing_values_are_the_business_of_training(rng):
-    x = rng.standard_normal((80, 4))
-    x[rng.random((80, 4)) < 0.1] = np.nan
-    data = (x, np.arange(80) % 2)
-    found = check(imputed, data)
-    assert not found.stops
-    with pytest.raises(RuntimeError, match=r"NaN.*missing in column 0") as raised:
-        check(not_imputed, data)
-    assert "\n" not in str(raised.value)
 
 
 def test_foreign_code_has_one_thread_while_it_is_tried(digits):

@@ -49,8 +49,8 @@ FAILING = {
     "kernel succeeded for 3 of 20, whose interval ends at 0.379": audit(
         row(), row("kernel", 3)
     ),
-    "gallery succeeded for 0 of 6, whose interval ends at 0.459": audit(
-        row(), row("gallery", planned=6, finished=6, success=rate(0, 6))
+    "span succeeded for 0 of 6, whose interval ends at 0.459": audit(
+        row(), row("span", planned=6, finished=6, success=rate(0, 6))
     ),
     "inversion finished 0 of 20 (out of time at target 1)": audit(
         row(finished=0, success=None, why_not="out of time at target 1"), row("kernel")
@@ -148,7 +148,6 @@ def training(tmp_path, digits):
     return lambda name="train": [
         "audit", f"{tmp_path}/mean.py:{name}", f"--data={tmp_path}/digits.npz",
         "--fixed=40", "--targets=2", "--minutes=2", "--quiet", "--json",
-        "--skip=membership", "--skip=defences",
     ]  # fmt: skip
 
 

@@ -138,8 +138,8 @@ def test_pictures_of_sixteen_bits_are_not_cut_off(tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         Image.fromarray(pixels).save(tmp_path / name / "1.png")
-    found = sources.load_folder(tmp_path)
+    found = sources.load(f"{tmp_path}/")
     np.testing.assert_allclose(found.images[0, ..., 0], pixels / 65535, rtol=1e-6)
     Image.fromarray(np.ones((8, 8), np.uint8)).save(tmp_path / "b" / "2.png")
     with pytest.raises(ValueError, match=r"one depth.*uint"):
-        sources.load_folder(tmp_path)
+        sources.load(f"{tmp_path}/")

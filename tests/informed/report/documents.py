@@ -11,7 +11,7 @@ def attack(name, rate, **more):
         "name": name, "sees": "all weights", "knows": "all but one", "tried": True,
         "success": rate, "exact": rate, "mse_median": 0.1, "certified": None,
         "certified_wrong": None, "planned": 20, "finished": 20, "targets": 20,
-        "tpr": None, "why_not": "", "applies": True, "needs_seconds": None,
+        "why_not": "", "applies": True, "needs_seconds": None,
     } | more  # fmt: skip
 
 
