@@ -43,7 +43,7 @@ class AuditConfig:
         1,000.
       minutes: time that the whole audit may take.
       threshold: how often reconstruction may succeed, for the least noise.
-      reconn: also train the RecoNN, the reconstructor network of the paper; minutes.
+      reconn: also train a network that refines the kernel's guesses; minutes.
       skip: parts that are left out, of `PARTS`.
       seed: root of the draw of records and of all other randomness.
     """

@@ -197,7 +197,7 @@ def schedule(
       budget: what it affords.
       facts: of the training, which decide what attacks apply.
       skip: parts that are left out.
-      reconn: whether the RecoNN is asked for.
+      reconn: whether a refined reconstruction is asked for.
     """
     running = {"noise"} if facts.secret else set()
     for row in rows():

@@ -29,7 +29,7 @@ from shadow.views import EVERYTHING, View
 
 Progress = Callable[[str], None]
 # Attacks on the page: the one that is exact for any training comes first.
-_FIRST = ("inversion", "kernel", "black box", "reconn")
+_FIRST = ("inversion", "refined", "kernel", "black box")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -173,7 +173,8 @@ def with_shadows(
     if len(weights) < fewest:
         why = f"no shadow models: only {len(weights)} in their time"
         return dataclasses.replace(models, why_no_shadows=why)
-    shadows = ShadowModels.of(weights, public.take(np.arange(len(weights))))
+    layout = factory.algorithm.layout(factory.fixed)
+    shadows = ShadowModels.of(weights, public.take(np.arange(len(weights))), layout)
     return dataclasses.replace(models, shadows=shadows)
 
 
