@@ -57,6 +57,23 @@ def solve(
     return _in_float64(solving, matrix, values)
 
 
+def solve_with_diagonal(
+    matrix: Square, values: Float[np.ndarray, "rows columns"]
+) -> tuple[Float[np.ndarray, "rows columns"], Float[np.ndarray, " rows"]]:
+    """Return matrix^-1 values and the diagonal of matrix^-1; may overwrite the matrix.
+
+    From the Cholesky factor L: the diagonal is the squared length of L^-1's columns.
+    """
+    if _on_device(float(len(matrix)) ** 3, _ARRAYS * matrix.nbytes):
+        inverted = _in_float64(jnp.linalg.inv, matrix)
+        return inverted @ values, np.diag(inverted)
+    factor = scipy.linalg.cholesky(matrix, lower=True, overwrite_a=True)
+    solution = scipy.linalg.cho_solve((factor, True), values)
+    (invert,) = scipy.linalg.get_lapack_funcs(("trtri",), (factor,))
+    inverse_factor, _ = invert(factor, lower=1, overwrite_c=1)
+    return solution, np.einsum("ij,ij->j", inverse_factor, inverse_factor)
+
+
 def _in_float64(function: Callable, *arrays: np.ndarray) -> np.ndarray:
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
         result = np.asarray(

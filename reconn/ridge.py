@@ -71,16 +71,17 @@ class Regression:
         centre, points, width, kernel = gram(features, scale)
         kernel[np.diag_indices(len(kernel))] += ridge
         offset = values.mean(axis=0, dtype=np.float64)
-        inverse = algebra.inverse(kernel)
-        weights, own = inverse @ (values - offset), np.diag(inverse)[:, None]
         if at is None:
             # The residual of model i, left out, is w_i / K^-1[i, i].
-            left_out = values - weights / own
+            weights, own = algebra.solve_with_diagonal(kernel, values - offset)
+            left_out = values - weights / own[:, None]
         else:
             # Without model i the weights are w - K^-1[:, i] w_i / K^-1[i, i].
+            inverse = algebra.inverse(kernel)
+            weights, own = inverse @ (values - offset), np.diag(inverse)
             across = similarity(squared_distances(at - centre, points), width)
-            share = np.einsum("ij,ji->i", across, inverse)[:, None] / own
-            left_out = offset + across @ weights - share * weights
+            share = np.einsum("ij,ji->i", across, inverse) / own
+            left_out = offset + across @ weights - share[:, None] * weights
         outputs = weights.astype(np.float32)
         fitted = cls(points, centre, width, outputs, offset.astype(np.float32))
         return fitted, left_out
