@@ -11,7 +11,9 @@ from informed.experiment.reconn_settings import (
     KernelReconnConfig,
     KernelSettings,
     ReconnConfig,
+    RefinedReconnConfig,
 )
+from shadow import checks
 
 
 def test_the_defaults_are_those_of_the_methods():
@@ -19,6 +21,16 @@ def test_the_defaults_are_those_of_the_methods():
     network = dataclasses.replace(ReconnConfig().method(), optimiser=optimiser)
     assert network == reconn.Network(optimiser=optimiser)
     assert KernelReconnConfig().method() == reconn.Kernel()
+    given, chosen = RefinedReconnConfig().method(), reconn.Refined()
+    assert given.optimiser.rule.keywords == chosen.optimiser.rule.keywords
+    assert dataclasses.replace(given, optimiser=optimiser) == dataclasses.replace(
+        chosen, optimiser=optimiser
+    )
+
+
+def test_only_a_module_that_corrects_images_refines():
+    with pytest.raises(checks.FieldError, match="architecture = 'residual_cnn' with"):
+        RefinedReconnConfig(architecture="mlp")
 
 
 def test_every_field_reaches_the_method():
