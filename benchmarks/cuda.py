@@ -44,8 +44,8 @@ from informed.attacks.stationary.gradients import PenalisedGradients
 from informed.experiment.training_settings import TrainingConfig
 from reconn import modules
 from reconn.feed import Batches
+from reconn.input_layout import InputLayout
 from reconn.placement import Placement
-from reconn.sight import Sight
 from reconn.steps import Steps
 from shadow import Examples, devices, parallel, victims, width
 from shadow.training import GradientDescent
@@ -188,7 +188,7 @@ def network(features: int, shape: tuple[int, ...], **settings: Any) -> Row:
         ]
         run = Steps(
             modules.build(
-                method.module, Sight(num_features=features, image_shape=shape)
+                method.module, InputLayout(num_features=features, image_shape=shape)
             ),
             method.optimiser_for(steps),
             method.loss,

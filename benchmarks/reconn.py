@@ -25,8 +25,8 @@ import numpy as np
 import reconn
 from reconn import enlarging, modules
 from reconn.feed import Batches
+from reconn.input_layout import InputLayout
 from reconn.placement import Placement
-from reconn.sight import Sight
 from reconn.steps import Steps
 from shadow import devices
 
@@ -76,9 +76,9 @@ def main() -> None:
 def _steps(method: reconn.Network, batches: Batches) -> Steps:
     """Return the steps of a network on these batches."""
     inputs, images = batches.arrays
-    sight = Sight(num_features=inputs.shape[1], image_shape=images.shape[1:])
+    layout = InputLayout(num_features=inputs.shape[1], image_shape=images.shape[1:])
     return Steps(
-        modules.build(method.module, sight),
+        modules.build(method.module, layout),
         method.optimiser_for(batches.steps),
         method.loss,
         batches,

@@ -168,14 +168,7 @@ def read(
     Features that would take more than a quarter of the machine's memory lie in the file
     `scratch`, if it is named, and are mapped. The caller may delete it at any time.
     """
-    shape = (num_models, standardiser.num_features)
-    features: np.ndarray
-    if scratch is None or 4 * math.prod(shape) <= devices.memory_bytes() // 4:
-        features = np.empty(shape, np.float32)
-    else:
-        features = np.lib.format.open_memmap(
-            scratch, mode="w+", dtype=np.float32, shape=shape
-        )
+    features = room((num_models, standardiser.num_features), scratch)
     images = np.empty((num_models, *models.image_shape), np.float32)
     labels = np.empty(num_models, np.int32)
     start = 0
@@ -189,3 +182,12 @@ def read(
         labels[rows] = block.labels[: len(weights)]
         start = rows.stop
     return features, images, labels
+
+
+def room(
+    shape: tuple[int, int], scratch: Path | None
+) -> Float32[np.ndarray, "models features"]:
+    """Return an array to fill: in memory, or mapped from `scratch`; see `read`."""
+    if scratch is None or 4 * math.prod(shape) <= devices.memory_bytes() // 4:
+        return np.empty(shape, np.float32)
+    return np.lib.format.open_memmap(scratch, mode="w+", dtype=np.float32, shape=shape)

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float32, Int
 
-from reconn.sight import Sight
+from reconn.input_layout import InputLayout
 from shadow import checks
 
 JUDGED = 1000  # validation models that judge a reconstructor, at most
@@ -25,9 +25,10 @@ class Run:
 
     Attributes:
       features, images, labels: of the shadow models, in random order.
-      sight: what a row of features holds.
+      layout: the layout of a row of features.
       num_train: the number of models that train; the others, at the end, validate.
       workdir, kept: the folder, and whether it outlives the run.
+      mark: part of the names of scratch files, of this run and process alone.
       start: parameters that training begins with, by name; None: they are drawn.
       still_ours: raises if another run has taken the folder; see `records.claim`.
       key, devices, progress, on_epoch: as in `reconn.train`.
@@ -36,11 +37,12 @@ class Run:
     features: Features
     images: TargetImages
     labels: Labels
-    sight: Sight
+    layout: InputLayout
     num_train: int
     key: Array
     workdir: Path
     kept: bool
+    mark: str
     start: Mapping[str, Any] | None
     devices: Sequence[jax.Device] | None
     still_ours: Callable[[], None]
@@ -76,6 +78,6 @@ class Method:
         checks.positive("validation_fraction", self.validation_fraction)
         checks.within("validation_fraction", self.validation_fraction, 0, 1)
 
-    def identity(self, sight: Sight, num_train: int) -> dict[str, Any]:
+    def identity(self, layout: InputLayout, num_train: int) -> dict[str, Any]:
         """Return what decides the reconstructor, as JSON-able fields."""
         return dataclasses.asdict(self)

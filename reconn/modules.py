@@ -5,9 +5,9 @@ A module is one of three things:
     a Haiku function (inputs, *, training) -> images
     a pair (init, apply): init(key, inputs, training=...) -> params and
         apply(params, key, inputs, training=...) -> images, as `hk.transform` gives it
-    a builder: an object with build(sight), which returns one of the two; see
-        `reconn.sight`. `reconn.mlp` (Table V), `reconn.transposed_cnn` (Table VII) and
-        `reconn.residual_cnn` are
+    a builder: an object with build(layout), which returns one of the two; see
+        `reconn.input_layout`. There are `reconn.mlp` (Table V),
+        `reconn.transposed_cnn` (Table VII) and `reconn.residual_cnn`
 
 All become pure functions (`Pure`); Haiku stays in here and in `enlarging`.
 """
@@ -25,8 +25,8 @@ from jax import export
 from jaxtyping import Array
 
 from reconn.enlarging import Enlarging
+from reconn.input_layout import InputLayout
 from reconn.residual import ResidualCnn
-from reconn.sight import Sight
 from shadow import checks
 from shadow.victims.activations import ACTIVATIONS
 from shadow.victims.traces import digest
@@ -64,17 +64,17 @@ class Pure:
         )
 
 
-def build(module: Any, sight: Sight) -> Pure:
+def build(module: Any, layout: InputLayout) -> Pure:
     """Return the pure functions of a module, for what it sees.
 
     Raises: FieldError: it isn't a module, or returns arrays of another shape.
     """
     if hasattr(module, "build"):
-        module = module.build(sight)
-    network, image_shape = Pure.of(module, (sight.num_inputs,)), sight.image_shape
+        module = module.build(layout)
+    network, image_shape = Pure.of(module, (layout.num_inputs,)), layout.image_shape
     try:
         params = jax.eval_shape(network.init, jax.random.key(0))
-        inputs = jax.ShapeDtypeStruct((2, sight.num_inputs), jnp.float32)
+        inputs = jax.ShapeDtypeStruct((2, layout.num_inputs), jnp.float32)
         shape = jax.eval_shape(network.apply, params, inputs).shape
     except TypeError as error:
         raise checks.FieldError(
@@ -91,7 +91,7 @@ def build(module: Any, sight: Sight) -> Pure:
     return network
 
 
-def identity(module: Any, sight: Sight) -> dict[str, Any] | str:
+def identity(module: Any, layout: InputLayout) -> dict[str, Any] | str:
     """Return what tells a module from others.
 
     A builder of the toolkit is its name and arguments. Any other module is a hash of
@@ -100,9 +100,9 @@ def identity(module: Any, sight: Sight) -> dict[str, Any] | str:
     for name, builder in BUILDERS.items():
         if type(module) is builder:
             return {name: dataclasses.asdict(module)}
-    network, key = build(module, sight), jax.random.key(0)
+    network, key = build(module, layout), jax.random.key(0)
     params = jax.eval_shape(network.init, key)
-    inputs = jax.ShapeDtypeStruct((2, sight.num_inputs), jnp.float32)
+    inputs = jax.ShapeDtypeStruct((2, layout.num_inputs), jnp.float32)
     traces = (
         digest(network.init, key),
         digest(network.apply, params, inputs),
@@ -187,9 +187,9 @@ class Mlp:
         checks.within("input_dropout", self.input_dropout, 0, 1)
         checks.within("dropout", self.dropout, 0, 1)
 
-    def build(self, sight: Sight) -> Callable[..., Array]:
+    def build(self, layout: InputLayout) -> Callable[..., Array]:
         """Return the Haiku function (inputs, *, training) -> images."""
-        image_shape = sight.image_shape
+        image_shape = layout.image_shape
 
         def drop(values: Array, rate: float, training: bool) -> Array:
             if not (training and rate):

@@ -22,18 +22,18 @@ from jaxtyping import Array
 
 from reconn import modules, objective
 from reconn.feed import Batches
+from reconn.input_layout import InputLayout
 from reconn.method import Features, Method, Run, TargetImages
 from reconn.modules import Mlp
 from reconn.objective import Loss
 from reconn.optimisers import adam_cosine
 from reconn.placement import Placement
-from reconn.sight import Sight
 from reconn.steps import LOWER, Steps
 from shadow import bars, checks, files, views
 from shadow.victims.traces import digest
 
-# Of the network and its training, with and without convolutions; see `shadow.records`.
-REVISION, REVISION_CONVOLUTIONAL = 2, 3
+# Grows when the same configuration would give something else; see `shadow.records`.
+REVISION = 4
 KEPT = ("best", "last")
 _PREDICT_BATCH = 1024
 # Seconds between checkpoints, and the least multiple of what the last one took: 113
@@ -119,22 +119,19 @@ class Network(Method):
 
     @property
     def revisions(self) -> dict[str, int]:
-        """Revisions of the network, with or without convolutions, and of the view."""
-        convolutional = getattr(self.module, "convolutional", False)
-        either = convolutional or self.loss.convolutional
-        revision = REVISION_CONVOLUTIONAL if either else REVISION
-        return {self.kind: revision, "view": views.REVISION}
+        """Revisions of the network and of the view."""
+        return {self.kind: REVISION, "view": views.REVISION}
 
-    def identity(self, sight: Sight, num_train: int) -> dict[str, Any]:
+    def identity(self, layout: InputLayout, num_train: int) -> dict[str, Any]:
         """Return all settings; module and optimiser as hashes of what they compute."""
-        network = modules.build(self.module, sight)
+        network = modules.build(self.module, layout)
         optimiser = self.optimiser_for(num_train // min(self.batch_size, num_train))
         params = jax.eval_shape(network.init, jax.random.key(0))
         update = params, jax.eval_shape(optimiser.init, params), params
         fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         return fields | {
             "loss": dataclasses.asdict(self.loss),
-            "module": modules.identity(self.module, sight),
+            "module": modules.identity(self.module, layout),
             "optimiser": checks.fingerprint(
                 (digest(optimiser.init, params), digest(optimiser.update, *update))
             ),
@@ -153,9 +150,9 @@ class Network(Method):
         """
         from reconn import checkpoints  # Orbax: a second, which a kernel doesn't need
 
-        network, program = modules.build(self.module, run.sight), None
+        network, program = modules.build(self.module, run.layout), None
         if run.kept and not isinstance(self.module, Mlp):
-            program = modules.exported(network, run.sight.num_inputs)
+            program = modules.exported(network, run.layout.num_inputs)
         begin = run.start and modules.filled(network, run.start, "start")
         placement, train = Placement.of(run.devices), slice(0, run.num_train)
         batches = Batches(

@@ -3,7 +3,7 @@
 The arrays in reconstructor.safetensors are standardiser/mean, standardiser/scale,
 standardiser/clip, shrinkage/mean, shrinkage/factor, held_out/errors and, of a RecoNN,
 network/MODULE/NAME; of a module that isn't an MLP also program, its inference as
-`jax.export` serialises it; of a refinement refinement/columns and refinement/share.
+`jax.export` serialises it; of a refined kernel refinement/weight.
 The points of a kernel regression, which may be gigabytes, are mapped from files of
 their own; see `kernel`. run.json says what decided it all.
 """
@@ -22,12 +22,12 @@ from jaxtyping import Array, Float32
 
 from reconn import kernel, modules
 from reconn.features import Standardiser
+from reconn.input_layout import InputLayout
 from reconn.kernel import Kernel, KernelRegression
 from reconn.network import Network, TrainedNetwork
 from reconn.objective import Loss
-from reconn.refined import Refined, Refinement
+from reconn.refined import Refined, RefinedKernel
 from reconn.shrinkage import Shrinkage
-from reconn.sight import Sight
 from shadow import checks, records, safetensors
 from shadow.records import NotMadeError, Record, VersionMismatchError
 from shadow.threat import Knowledge, Reconstruction, Release
@@ -35,7 +35,7 @@ from shadow.threat import Knowledge, Reconstruction, Release
 FILE = "reconstructor.safetensors"
 _NETWORK, _PROGRAM = "network/", "program"
 _KINDS = ("refined", "network", "kernel")  # a method's settings in run.json
-Model = TrainedNetwork | KernelRegression | Refinement
+Model = TrainedNetwork | KernelRegression | RefinedKernel
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -97,9 +97,8 @@ class Reconstructor:
             "held_out/errors": self.errors,
         }
         network: Model | None = self.model
-        if isinstance(network, Refinement):
-            arrays["refinement/columns"] = network.columns
-            arrays["refinement/share"] = np.float64(network.share)
+        if isinstance(network, RefinedKernel):
+            arrays["refinement/weight"] = np.float64(network.weight)
             network = network.network
         if isinstance(network, TrainedNetwork):
             params = modules.named(jax.device_get(network.params))
@@ -141,19 +140,20 @@ def load(workdir: str | os.PathLike) -> Reconstructor:
         scale=arrays["standardiser/scale"],
         clip=float(arrays["standardiser/clip"]),
     )
-    mean, sight = arrays["shrinkage/mean"], None
+    mean, layout = arrays["shrinkage/mean"], None
     model: Model
     if network is not None:
-        sight = Sight(num_features=standardiser.num_features, image_shape=mean.shape)
-        trained = _trained(network.module, sight, arrays)
+        layout = InputLayout(
+            num_features=standardiser.num_features, image_shape=mean.shape
+        )
+        trained = _trained(network.module, layout, arrays)
     if kinds[0] != "network":
         regression = kernel.load(workdir / "kernel", mean.shape)
     if kinds[0] == "refined":
-        model = Refinement(
+        model = RefinedKernel(
             kernel=regression,
-            columns=arrays["refinement/columns"],
             network=trained,
-            share=float(arrays["refinement/share"]),
+            weight=float(arrays["refinement/weight"]),
         )
     else:
         model = regression if kinds[0] == "kernel" else trained
@@ -176,7 +176,9 @@ def _network(settings: Mapping[str, Any]) -> Network:
     return Network(module=module, loss=Loss(**settings["loss"]))
 
 
-def _trained(module: Any, sight: Sight, arrays: Mapping[str, Any]) -> TrainedNetwork:
+def _trained(
+    module: Any, layout: InputLayout, arrays: Mapping[str, Any]
+) -> TrainedNetwork:
     """Return the network of a folder: its program, or what the builder makes."""
     params = {
         path.removeprefix(_NETWORK): array
@@ -188,5 +190,5 @@ def _trained(module: Any, sight: Sight, arrays: Mapping[str, Any]) -> TrainedNet
         return TrainedNetwork(
             lambda params, inputs: program.call(list(params.values()), inputs), params
         )
-    pure = modules.build(module, sight)
+    pure = modules.build(module, layout)
     return TrainedNetwork(pure.apply, modules.filled(pure, params, "network"))

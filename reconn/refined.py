@@ -2,15 +2,15 @@
 
 Kernel regression knows from the start which weights move together, but nothing of what
 targets look like: its errors are blur and ghosts. A network learns that from the same
-shadow models. It sees the kernel's two looks, its votes for each label and the weights
-that are pictures, and predicts what is missing. It is trained on guesses of models that
-had been left out of the kernel, as a release is.
+shadow models. It sees the kernel's two looks, its votes for each label, the weights of
+the first layer as pictures, and the other weights, and predicts what is missing. It is
+trained on guesses of models that had been left out of the kernel.
 
-Validation models decide how much of the correction counts, down to nothing: so the
-result is never expected to be worse than the kernel's.
+Validation models decide how much of the correction counts, down to nothing.
 """
 
 import dataclasses
+import math
 from typing import Any
 
 import haiku as hk
@@ -18,20 +18,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32
 
-from reconn import kernel
+from reconn import features, kernel, modules
+from reconn.input_layout import InputLayout
 from reconn.kernel import Kernel, KernelRegression, LeftOut
 from reconn.method import JUDGED, Features, Labels, Method, Run, TargetImages
 from reconn.network import Network, TrainedNetwork
 from reconn.objective import Loss
 from reconn.optimisers import adam_cosine
 from reconn.residual import ResidualCnn
-from reconn.sight import Sight
 from shadow import checks
 
 # Grows when the same configuration would give something else; see `shadow.records`.
 REVISION = 1
 _LOOKS = 2
 _ROWS_AT_ONCE = 2048
+Rows = Float32[np.ndarray, "models inputs"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,11 +41,11 @@ class Refined(Method):
 
     Attributes:
       kernel: the regression whose guesses are corrected.
-      module: the correction: a Haiku function (images, facts, *, training) ->
+      module: the correction: a Haiku function (images, vectors, *, training) ->
         correction, a pair (init, apply) of the same arguments, or `residual_cnn()`.
         images (models, height, width, channels) are the kernel's last look, its first
-        one, and the weights that are pictures; facts (models, facts) are the other
-        weights and the votes for each label; correction has the shape of a target.
+        one, and the first layer's weights; vectors (models, entries) are the other
+        weights and one vote per label; correction has the shape of the targets.
       optimiser, epochs, batch_size, loss: as in `Network`.
     """
 
@@ -54,12 +55,16 @@ class Refined(Method):
     optimiser: Any = dataclasses.field(
         default_factory=lambda: adam_cosine(learning_rate=1e-3, weight_decay=1e-2)
     )
-    epochs: int = 12
+    epochs: int = 20
     batch_size: int = 64
     loss: Loss = dataclasses.field(default_factory=lambda: Loss(mae=0.0))
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not isinstance(self.kernel, Kernel):
+            raise checks.FieldError(
+                "kernel", f"Expected {{}} to be a reconn.Kernel, got {self.kernel!r}."
+            )
         for field in dataclasses.fields(Method):
             value = getattr(self.kernel, field.name)
             if value != field.default:
@@ -68,13 +73,20 @@ class Refined(Method):
                     f"Expected {{}} to be left at {field.default!r}, got {value!r}: set"
                     " it on Refined, whose shadow models the kernel gets.",
                 )
+        pair = isinstance(self.module, tuple) and len(self.module) == 2
+        if not (callable(self.module) or pair or hasattr(self.module, "correction")):
+            raise checks.FieldError(
+                "module",
+                "Expected {} to be a Haiku function (images, vectors, *, training), a"
+                f" pair (init, apply) or reconn.residual_cnn(), got {self.module!r}.",
+            )
         self.network()
 
     def network(self) -> Network:
         """Return the settings of the network's training; checks them."""
         shared = {f.name: getattr(self, f.name) for f in dataclasses.fields(Method)}
         return Network(
-            module=Corrected(self.module),
+            module=ResidualModule(self.module),
             optimiser=self.optimiser,
             epochs=self.epochs,
             batch_size=self.batch_size,
@@ -88,80 +100,92 @@ class Refined(Method):
         parts = self.kernel.revisions | self.network().revisions
         return parts | {self.kind: REVISION}
 
-    def identity(self, sight: Sight, num_train: int) -> dict[str, Any]:
+    def identity(self, layout: InputLayout, num_train: int) -> dict[str, Any]:
         """Return the settings of both parts."""
-        seen = _seen(sight, votes=1)[0]
         return {
             "kernel": dataclasses.asdict(self.kernel),
-            "network": self.network().identity(seen, num_train),
+            "network": self.network().identity(_with_guesses(layout), num_train),
         }
 
-    def learn(self, run: Run) -> "Refinement":
+    def learn(self, run: Run) -> "RefinedKernel":
         """Fit the kernel, train the network on left-out guesses, and weigh both."""
+        layout, network = _with_guesses(run.layout), self.network()
+        if run.kept:  # refuses a module that can't be kept before minutes are spent
+            pure = modules.build(network.module, layout)
+            modules.exported(pure, layout.num_inputs)
         regression, left_out = kernel.learned(self.kernel, run, leave_out=True)
-        sight, columns = _seen(run.sight, votes=len(regression.of_label))
-        refinement = Refinement(kernel=regression, columns=columns)
-        rows = np.empty((len(run.features), sight.num_inputs), np.float32)
-        train, unseen = slice(0, run.num_train), slice(run.num_train, None)
-        rows[train] = refinement.rows(run.features[train], left_out)
-        rows[unseen] = refinement.rows(run.features[unseen])
-        network = self.network().learn(
-            dataclasses.replace(run, features=rows, sight=sight)
-        )
+        refined = RefinedKernel(kernel=regression)
+        scratch = run.workdir / f"rows-{run.mark}.npy"
+        shape = len(run.features), layout.num_inputs
+        rows = features.room(shape, scratch)
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            at = np.arange(start, min(start + _ROWS_AT_ONCE, len(rows)))
+            train, unseen = at[at < run.num_train], at[at >= run.num_train]
+            if len(train):
+                answers = left_out and left_out.take(train)
+                rows[train] = refined.rows(run.features[train], answers)
+            if len(unseen):
+                rows[unseen] = refined.rows(run.features[unseen])
+        seen = dataclasses.replace(run, features=rows, layout=layout)
+        trained = network.learn(seen)
         judged = slice(run.num_train, run.num_train + JUDGED)
-        guesses = rows[judged, len(columns) :][:, : run.images[0].size]
-        guesses = guesses.reshape(-1, *run.images.shape[1:])
-        share = _share(guesses, network(rows[judged]), run.images[judged])
-        return dataclasses.replace(refinement, network=network, share=share)
+        guesses = refined.guesses(rows[judged])
+        weight = _weight(guesses, trained(rows[judged]), run.images[judged])
+        scratch.unlink(missing_ok=True)
+        return RefinedKernel(kernel=regression, network=trained, weight=weight)
 
 
 @dataclasses.dataclass(frozen=True)
-class Corrected:
+class ResidualModule:
     """The module of `Network` that adds a correction to the first guess of a row.
 
     Attributes:
       module: `Refined.module`.
     """
 
-    convolutional = True
     module: Any
 
-    def build(self, sight: Sight) -> tuple[Any, Any]:
+    def build(self, layout: InputLayout) -> tuple[Any, Any]:
         """Return (init, apply) of rows."""
         module = self.module
         if hasattr(module, "correction"):
-            module = module.correction(sight.image_shape)
+            module = module.correction(layout.image_shape)
         init, apply = module if isinstance(module, tuple) else hk.transform(module)
 
-        def started(key: Array, rows: Array, *, training: bool) -> Any:
-            return init(key, sight.images(rows), sight.facts(rows), training=training)
+        def start(key: Array, rows: Array, *, training: bool) -> Any:
+            parts = layout.images(rows), layout.vectors(rows)
+            return init(key, *parts, training=training)
 
         def corrected(
             params: Any, key: Array | None, rows: Array, *, training: bool
         ) -> Array:
-            images, facts = sight.images(rows), sight.facts(rows)
-            guess = images[..., : sight.image_shape[2]]
-            images = guess + apply(params, key, images, facts, training=training)
+            images, vectors = layout.images(rows), layout.vectors(rows)
+            guess = images[..., : layout.image_shape[2]]
+            change = apply(params, key, images, vectors, training=training)
+            if change.shape[1:] != guess.shape[1:]:
+                raise TypeError(
+                    f"a correction of shape {change.shape} for targets of shape"
+                    f" {layout.image_shape}"
+                )
+            images = guess + change
             return images if training else jnp.clip(images, 0, 1)
 
-        return started, corrected
+        return start, corrected
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Refinement:
+class RefinedKernel:
     """A kernel regression and the network that corrects it.
 
     Attributes:
       kernel: makes the guesses.
-      columns: (features,), positions of the features that the network sees.
       network: makes images of `rows`; None before it is trained.
-      share: of the correction, in [0, 1]; 0 leaves the kernel's guess.
+      weight: of the correction, in [0, 1]; 0 leaves the kernel's guess.
     """
 
     kernel: KernelRegression
-    columns: np.ndarray
     network: TrainedNetwork | None = None
-    share: float = 1.0
+    weight: float = 1.0
 
     def __call__(self, features: Features) -> TargetImages:
         """Return one image per model, pixels in [0, 1]."""
@@ -169,49 +193,48 @@ class Refinement:
 
     def labelled(self, features: Features) -> tuple[TargetImages, Labels]:
         """Return images, and the labels as far as theta tells them."""
-        rows, known = self.rows(features), np.array(sorted(self.kernel.of_label))
-        labels = known[rows[:, -len(known) :].argmax(axis=1)]
-        shape = self.kernel.image_shape
-        start = len(self.columns)
-        guesses = rows[:, start : start + int(np.prod(shape))].reshape(-1, *shape)
-        if self.network is None or not self.share:
-            return guesses, labels
-        share = np.float32(self.share)
-        return guesses + share * (self.network(rows) - guesses), labels
+        parts = [
+            self._labelled(features[start : start + _ROWS_AT_ONCE])
+            for start in range(0, max(1, len(features)), _ROWS_AT_ONCE)
+        ]
+        images, labels = zip(*parts, strict=True)
+        return np.concatenate(images), np.concatenate(labels)
 
-    def rows(
-        self, features: Features, left_out: LeftOut | None = None
-    ) -> Float32[np.ndarray, "models inputs"]:
-        """Return what the network sees; see `Sight`.
+    def rows(self, features: Features, left_out: LeftOut | None = None) -> Rows:
+        """Return what the network sees, one row per model; see `InputLayout`.
 
         Args:
           features: of the models.
-          left_out: given where these are the models that the kernel was fitted on.
+          left_out: given where the kernel was fitted on these models.
         """
         votes = self.kernel.votes(features) if left_out is None else left_out.votes
         looks = self.kernel.looks(features, votes, left_out)
         flat = [look.reshape(len(look), -1) for look in looks]
-        parts = [features[:, self.columns], *flat, votes]
-        return np.concatenate(parts, axis=1).astype(np.float32)
+        return np.concatenate([features, *flat, votes.astype(np.float32)], axis=1)
+
+    def guesses(self, rows: Rows) -> TargetImages:
+        """Return the kernel's guesses, which a row holds."""
+        shape, num_labels = self.kernel.image_shape, len(self.kernel.of_label)
+        looks = rows[:, -num_labels - _LOOKS * math.prod(shape) :]
+        return looks[:, : math.prod(shape)].reshape(-1, *shape)
+
+    def _labelled(self, features: Features) -> tuple[TargetImages, Labels]:
+        rows, classes = self.rows(features), np.array(sorted(self.kernel.of_label))
+        labels = classes[rows[:, -len(classes) :].argmax(axis=1)]
+        guesses = self.guesses(rows)
+        if self.network is None or not self.weight:
+            return guesses, labels
+        weight = np.float32(self.weight)
+        return guesses + weight * (self.network(rows) - guesses), labels
 
 
-def _seen(sight: Sight, *, votes: int) -> tuple[Sight, np.ndarray]:
-    """Return what the network sees of the kernel's sight, and the features in it."""
-    columns, pictures = np.arange(sight.num_features), sight.pictures
-    if pictures is not None:
-        columns, pictures = pictures.alone()
-    seen = Sight(
-        num_features=len(columns),
-        image_shape=sight.image_shape,
-        pictures=pictures,
-        guesses=_LOOKS,
-        votes=votes,
-    )
-    return seen, columns
+def _with_guesses(layout: InputLayout) -> InputLayout:
+    """Return the layout of features, the kernel's looks and its votes."""
+    return dataclasses.replace(layout, num_guesses=_LOOKS, num_votes=layout.num_labels)
 
 
-def _share(guesses: TargetImages, refined: TargetImages, truth: TargetImages) -> float:
-    """Return the share of the correction with the least squared error.
+def _weight(guesses: TargetImages, refined: TargetImages, truth: TargetImages) -> float:
+    """Return the weight of the correction with the least squared error.
 
     0 where that isn't better than the guesses by two standard errors, over the models.
     """
@@ -220,7 +243,7 @@ def _share(guesses: TargetImages, refined: TargetImages, truth: TargetImages) ->
     length = float(np.sum(change**2))
     if len(truth) < 2 or not length:
         return 0.0
-    share = float(np.clip(np.sum(change * wanted) / length, 0.0, 1.0))
-    gains = np.sum(wanted**2 - (share * change - wanted) ** 2, axis=1)
+    weight = float(np.clip(np.sum(change * wanted) / length, 0.0, 1.0))
+    gains = np.sum(wanted**2 - (weight * change - wanted) ** 2, axis=1)
     error = gains.std(ddof=1) / np.sqrt(len(gains))
-    return share if gains.mean() > 2 * error else 0.0
+    return weight if gains.mean() > 2 * error else 0.0

@@ -17,16 +17,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from reconn.sight import Sight
+from reconn.input_layout import InputLayout
 from shadow import checks
 
 Grid = Float[Array, "models rows columns depth"]
 Images = Float[Array, "models height width channels"]
 Outputs = Float[Array, "models height width outputs"]
-Facts = Float[Array, "models facts"]
+Vectors = Float[Array, "models entries"]
 _BLOCK = 2  # pixels along a side of what becomes one place of the grid
-_CONDITION = 64  # width of the layer that reads the facts
-_DRAWN = 16  # channels that are made of all facts, where nothing is a picture
+_CONDITION = 64  # width of the layer that reads the vectors
+_PROJECTED = 16  # channels made of the vectors, where there is no picture
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -46,30 +46,32 @@ class ResidualCnn:
         checks.at_least("channels", self.channels, 1)
         checks.at_least("blocks", self.blocks, 1)
 
-    def build(self, sight: Sight) -> Callable[..., Array]:
+    def build(self, layout: InputLayout) -> Callable[..., Array]:
         """Return the Haiku function (rows, *, training) -> images of `Network`."""
-        correct = self.correction(sight.image_shape)
+        correct = self.correction(layout.image_shape)
 
         def forward(rows: Array, *, training: bool) -> Array:
-            values = correct(sight.images(rows), sight.facts(rows), training=training)
-            mean = hk.get_parameter("mean", values.shape[1:], init=jnp.zeros)
-            return jax.nn.sigmoid(values + mean[None])
+            values = correct(
+                layout.images(rows), layout.vectors(rows), training=training
+            )
+            bias = hk.get_parameter("bias", values.shape[1:], init=jnp.zeros)
+            return jax.nn.sigmoid(values + bias[None])
 
         return forward
 
     def correction(self, image_shape: tuple[int, ...]) -> Callable[..., Array]:
-        """Return the Haiku function (images, facts, *, training) of `Refined`.
+        """Return the Haiku function (images, vectors, *, training) of `Refined`.
 
-        It corrects the first of the images, by nothing before training.
+        It corrects the first of the images. Before training it returns zeros.
         """
 
-        def forward(images: Array, facts: Array, *, training: bool) -> Array:
+        def forward(images: Array, vectors: Array, *, training: bool) -> Array:
             del training
-            return self._outputs(images, facts, image_shape[2])
+            return self._outputs(images, vectors, image_shape[2])
 
         return forward
 
-    def _outputs(self, images: Images, facts: Facts, outputs: int) -> Outputs:
+    def _outputs(self, images: Images, vectors: Vectors, outputs: int) -> Outputs:
         """Return `outputs` numbers a pixel; 0 before training."""
         height, width = images.shape[1:3]
         rows, columns = -(-height // _BLOCK), -(-width // _BLOCK)
@@ -77,21 +79,25 @@ class ResidualCnn:
         if images.shape[3]:
             grid = _blocks(jnp.pad(images, [*fill, (0, 0)]))
         else:
-            drawn = hk.Linear(rows * columns * _DRAWN)(facts)
-            grid = drawn.reshape(-1, rows, columns, _DRAWN)
-        condition = jax.nn.gelu(hk.Linear(_CONDITION)(facts))
-        shape = (rows, columns, self.channels)
-        place = hk.get_parameter(
-            "place", shape, init=hk.initializers.TruncatedNormal(0.02)
+            projected = hk.Linear(rows * columns * _PROJECTED)(vectors)
+            grid = projected.reshape(-1, rows, columns, _PROJECTED)
+        condition = None
+        if vectors.shape[1]:
+            condition = jax.nn.gelu(hk.Linear(_CONDITION)(vectors))
+        shape, small = (rows, columns, self.channels), 0.02
+        embedding = hk.get_parameter(
+            "position_embedding", shape, init=hk.initializers.TruncatedNormal(small)
         )
-        values = hk.Conv2D(self.channels, 3)(grid) + place[None]
+        values = hk.Conv2D(self.channels, 3)(grid) + embedding[None]
         for _ in range(self.blocks):
-            change = _film(_norm(values), condition)
+            change = _norm(values)
+            if condition is not None:
+                change = _film(change, condition)
             change = hk.Conv2D(self.channels, 3)(jax.nn.gelu(change))
             change = hk.Conv2D(self.channels, 3)(jax.nn.gelu(_norm(change)))
             values = values + change
-        silent = hk.initializers.Constant(0.0)
-        last = hk.Linear(_BLOCK * _BLOCK * outputs, w_init=silent)(_norm(values))
+        zeros = hk.initializers.Constant(0.0)
+        last = hk.Linear(_BLOCK * _BLOCK * outputs, w_init=zeros)(_norm(values))
         return _pixels(last, outputs)[:, :height, :width]
 
 
@@ -102,8 +108,8 @@ def _norm(values: Grid) -> Grid:
 def _film(values: Grid, condition: Array) -> Grid:
     """Scale and shift the channels by what the condition says; not at all at first."""
     depth = values.shape[-1]
-    silent = hk.initializers.Constant(0.0)
-    factors = hk.Linear(2 * depth, w_init=silent)(condition)[:, None, None]
+    zeros = hk.initializers.Constant(0.0)
+    factors = hk.Linear(2 * depth, w_init=zeros)(condition)[:, None, None]
     return values * (1 + factors[..., :depth]) + factors[..., depth:]
 
 

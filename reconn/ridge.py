@@ -65,23 +65,31 @@ class Regression:
           features, values, scale, ridge: what `fit` takes.
           at: (models, features), where model i's own outputs are wanted; None: at its
             own features.
-        Returns: the regression; row i is its value at `at[i]` without model i, but for
-          that model's share in `offset`.
+        Returns: the regression; row i is the value at `at[i]` of a regression that
+          was fitted without model i, with the same centre and width.
         """
         centre, points, width, kernel = gram(features, scale)
         kernel[np.diag_indices(len(kernel))] += ridge
+        count = len(values)
         offset = values.mean(axis=0, dtype=np.float64)
+        # f_-i(x) = c + k K_-i^-1 (z_-i - c), with c the mean without z_i. Both products
+        # with K_-i^-1 follow from K^-1 z and K^-1 1; the last column is that of ones.
+        wanted = np.concatenate([values - offset, np.ones((count, 1))], axis=1)
         if at is None:
             # The residual of model i, left out, is w_i / K^-1[i, i].
-            weights, own = algebra.solve_with_diagonal(kernel, values - offset)
-            left_out = values - weights / own[:, None]
+            duals, diagonal = algebra.solve_with_diagonal(kernel, wanted)
+            products = wanted - duals / diagonal[:, None]
         else:
-            # Without model i the weights are w - K^-1[:, i] w_i / K^-1[i, i].
+            # Without model i the duals are w - K^-1[:, i] w_i / K^-1[i, i].
             inverse = algebra.inverse(kernel)
-            weights, own = inverse @ (values - offset), np.diag(inverse)
+            duals, diagonal = inverse @ wanted, np.diag(inverse)
             across = similarity(squared_distances(at - centre, points), width)
-            share = np.einsum("ij,ji->i", across, inverse) / own
-            left_out = offset + across @ weights - share[:, None] * weights
+            share = np.einsum("ij,ji->i", across, inverse) / diagonal
+            products = across @ duals - share[:, None] * duals
+        # The mean without model i, less the mean of all.
+        moved = (offset - values) / max(count - 1, 1)
+        left_out = offset + moved + products[:, :-1] - products[:, -1:] * moved
+        weights = duals[:, :-1]
         outputs = weights.astype(np.float32)
         fitted = cls(points, centre, width, outputs, offset.astype(np.float32))
         return fitted, left_out

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array
 
 from reconn import features, modules, reconstructor
+from reconn.input_layout import InputLayout
 from reconn.kernel import Kernel
 from reconn.method import JUDGED, Run
 from reconn.network import Network, TrainedNetwork
@@ -24,7 +25,6 @@ from reconn.pictures import Pictures
 from reconn.reconstructor import Reconstructor
 from reconn.refined import Refined
 from reconn.shrinkage import Shrinkage
-from reconn.sight import Sight
 from shadow import checks, records
 from shadow.models import ShadowModels
 from shadow.records import Record
@@ -108,20 +108,24 @@ def train(
         if not (isinstance(method, Network) and isinstance(trained, TrainedNetwork)):
             raise checks.FieldError(
                 "start",
-                "{} is a network, to go on with as a network: a kernel regression has"
-                " no parameters to begin with. Leave it out.",
+                "{} is for reconn.Network alone, which begins with the parameters of"
+                " another one. Leave it out.",
             )
         begin = modules.named(trained.params)
         arrays = [checks.digest(np.asarray(array)) for array in begin.values()]
         run["start"] = checks.fingerprint(arrays)
         standardiser = standardiser.seeing(start.standardiser)
     image_shape = tuple(models.image_shape)
-    sight = Sight(
+    pictures = Pictures.of(models.layout, view, standardiser, image_shape)
+    labels = models.targets()[1] if isinstance(models, Store) else models.labels
+    layout = InputLayout(
         num_features=standardiser.num_features,
         image_shape=image_shape,
-        pictures=Pictures.of(models.layout, view, standardiser, image_shape),
+        pictures=pictures,
+        num_labels=len(np.unique(labels[:num_train])),
     )
-    run[method.kind] = method.identity(sight, num_train)
+    run["pictures"] = pictures.fingerprint()
+    run[method.kind] = method.identity(layout, num_train)
     record = Record.of(run, **method.revisions)
     with contextlib.ExitStack() as stack:
         folder = Path(workdir or stack.enter_context(tempfile.TemporaryDirectory()))
@@ -143,11 +147,12 @@ def train(
                 features=inputs,
                 images=images,
                 labels=labels,
-                sight=sight,
+                layout=layout,
                 num_train=num_train,
                 key=key,
                 workdir=folder,
                 kept=workdir is not None,
+                mark=mark,
                 start=begin,
                 devices=devices,
                 still_ours=still_ours,

@@ -79,7 +79,9 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
         type=int,
         help="records that the adversary knows (default: half, at most 1,000)",
     )
-    add("--reconn", action="store_true", help="refine the kernel's guesses by a network")
+    add(
+        "--reconn", action="store_true", help="refine the kernel's guesses by a network"
+    )
     add(
         "--skip",
         action="append",

@@ -9,7 +9,7 @@ from informed.attacks.attack_row import Facts
 from informed.experiment.reconn_settings import ReconnConfig
 from informed.experiment.settings import Experiment
 from reconn import modules, perceptual
-from reconn.sight import Sight
+from reconn.input_layout import InputLayout
 from shadow import checks, victims
 from shadow.victims import Victim
 
@@ -46,7 +46,7 @@ def victim(
     )
     with checks.under("config.view"):
         features = view.most_features(victim)
-    sight = Sight(num_features=features, image_shape=victim.image_shape)
+    layout = InputLayout(num_features=features, image_shape=victim.image_shape)
     lpips = experiment.evaluation.lpips
     for name, attack in experiment.played.items():
         place, settings = f"config.attacks.{name}", attack.settings
@@ -69,7 +69,7 @@ def victim(
         if isinstance(method, reconn.Network):
             called = checks.called({"module": "architecture"})
             with checks.under(place), called:
-                modules.build(method.module, sight)
+                modules.build(method.module, layout)
         lpips |= settings.loss.lpips > 0
     with checks.under("config.view"):
         view.require(victim, public=shadow.count)

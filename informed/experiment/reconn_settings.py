@@ -142,7 +142,7 @@ class RefinedReconnConfig(ReconnConfig):
     learning_rate: float = 1e-3
     weight_decay: float = 1e-2
     batch_size: int = 64
-    epochs: int = 12
+    epochs: int = 20
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ import pytest
 import reconn
 from reconn import modules
 from reconn.enlarging import Enlarging
-from reconn.sight import Sight
+from reconn.input_layout import InputLayout
 from shadow import Knowledge, ShadowModels, publish
 
 
@@ -20,12 +20,12 @@ def count(init, key):
     return sum(math.prod(leaf.shape) for leaf in leaves)
 
 
-def sight(num_features, image_shape):
-    return Sight(num_features=num_features, image_shape=image_shape)
+def layout(num_features, image_shape):
+    return InputLayout(num_features=num_features, image_shape=image_shape)
 
 
 def test_table_vii_on_the_weights_of_the_cnn(key):
-    network = modules.build(reconn.transposed_cnn(), sight(55_098, (32, 32, 3)))
+    network = modules.build(reconn.transposed_cnn(), layout(55_098, (32, 32, 3)))
     dense = 55_098 * 4096 + 4096
     enlarging = 25 * 64 * 32 + 32 + 25 * 32 * 3 + 3
     assert count(network.init, key) == dense + enlarging
@@ -33,7 +33,7 @@ def test_table_vii_on_the_weights_of_the_cnn(key):
 
 
 def test_table_v_on_the_weights_of_the_mlp(key):
-    network = modules.build(reconn.mlp(), sight(7960, (28, 28, 1)))
+    network = modules.build(reconn.mlp(), layout(7960, (28, 28, 1)))
     assert round(count(network.init, key) / 1e6, 1) == 9.7
 
 
@@ -41,7 +41,7 @@ def test_table_v_on_the_weights_of_the_mlp(key):
 def test_images_with_pixels_between_0_and_1(shape, key, rng):
     cells = shape[0] * shape[1] // 16
     builder = reconn.transposed_cnn(widths=(4 * cells,), input_dropout=0.0, dropout=0.5)
-    network = modules.build(builder, sight(20, shape))
+    network = modules.build(builder, layout(20, shape))
     features = jnp.asarray(rng.normal(size=(5, 20)), jnp.float32)
     params = network.init(key)
     images = network.apply(params, features)
@@ -90,7 +90,7 @@ def test_enlarging_is_haikus_transposed_convolution(
 )
 def test_what_does_not_fit_is_refused(shape, widths, message):
     with pytest.raises(ValueError, match=message):
-        modules.build(reconn.transposed_cnn(widths=widths), sight(9, shape))
+        modules.build(reconn.transposed_cnn(widths=widths), layout(9, shape))
 
 
 def test_table_viii_scores_patches(key, rng):

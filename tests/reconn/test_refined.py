@@ -9,9 +9,15 @@ import pytest
 
 import reconn
 from reconn import features, kernel
+from reconn.input_layout import InputLayout
 from reconn.pictures import Pictures
-from reconn.sight import Sight
-from shadow import Knowledge, ShadowModels, checks, publish
+from shadow import (
+    ConfigurationMismatchError,
+    Knowledge,
+    ShadowModels,
+    checks,
+    publish,
+)
 from shadow.victims import Slice
 from shadow.views import EVERYTHING, Layers
 
@@ -74,7 +80,7 @@ def test_where_theta_says_nothing_it_is_the_kernel(planted, key, rng):
     weights = rng.normal(size=planted.weights.shape).astype(np.float32)
     models = dataclasses.replace(planted, weights=weights)
     attack = reconn.train(models, refined(epochs=2), key=key, progress=False)
-    assert attack.model.share == 0
+    assert attack.model.weight == 0
     inputs = attack.standardiser(weights[:20])
     np.testing.assert_array_equal(
         attack.model(inputs), attack.model.kernel.labelled(inputs)[0]
@@ -100,14 +106,16 @@ def test_pictures_are_the_first_layers_weights(planted, across):
             np.mean(np.square(deviations), axis=(0, 1))
         )
         inputs = jnp.asarray(standardiser(view(weights)))
-        columns, alone = pictures.alone()
-        for image in (pictures(inputs), alone(inputs[:, columns])):
-            np.testing.assert_allclose(image, standard, atol=1e-4)
+        np.testing.assert_allclose(pictures(inputs), standard, atol=1e-4)
+        assert len(pictures.rest) == inputs.shape[1] - 47
     assert Pictures.of((), view, standardiser, SHAPE).index.shape == (4, 4, 0)
 
 
 def test_left_out_looks_are_those_of_a_kernel_without_the_model(planted):
-    """For its label and for its image, by fitting again; widths differ a little."""
+    """For its label and for its image, by fitting again; widths differ a little.
+
+    A model's own target doesn't enter its left-out image.
+    """
     x = planted.weights[:150]
     rows = [x, planted.images[:150], np.arange(150) % 2]
     settings = {"kernel": reconn.Kernel(ridge=0.1), "progress": False}
@@ -119,25 +127,51 @@ def test_left_out_looks_are_those_of_a_kernel_without_the_model(planted):
         np.testing.assert_allclose(left_out.votes[i], votes[0], atol=0.02)
         look = model.of_label[i % 2](x[[i]])[0]
         np.testing.assert_allclose(left_out.first[i], np.clip(look, 0, 1), atol=0.02)
+        other = rows[1].copy()
+        other[i] = 1 - other[i]
+        _, changed = kernel.fit(x, other, rows[2], leave_out=True, **settings)
+        np.testing.assert_allclose(changed.first[i], left_out.first[i], atol=1e-6)
 
 
 def test_a_module_of_ones_own_corrects_the_guess(planted, key):
-    def module(images, facts, *, training):
+    def module(images, vectors, *, training):
         del training
-        shift = hk.Linear(1, w_init=jnp.zeros)(facts)[:, None, None]
+        shift = hk.Linear(1, w_init=jnp.zeros)(vectors)[:, None, None]
         return shift + 0 * images[..., :1]
 
     method = refined(module=hk.transform(module), epochs=1)
     attack = reconn.train(planted, method, key=key, progress=False)
     assert attack(publish(planted.weights[:3]), Knowledge()).images.shape == (3, *SHAPE)
-    wrong = refined(module=lambda images, facts, *, training: images)
-    with pytest.raises(checks.FieldError, match=r"return images of shape \(2, 4, 4, 1"):
-        reconn.train(planted, wrong, key=key, progress=False)
+    for channels in (slice(None), slice(0, 0)):
+        wrong = refined(module=lambda images, *_, training, c=channels: images[..., c])
+        with pytest.raises(checks.FieldError, match=r"a correction of shape"):
+            reconn.train(planted, wrong, key=key, progress=False)
 
 
-def test_settings_of_the_kernel_that_are_not_its_own_are_refused():
-    with pytest.raises(checks.FieldError, match=r"kernel\.models to be left at None"):
-        refined(kernel=reconn.Kernel(models=5))
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("kernel", reconn.Kernel(models=5), r"kernel\.models to be left at None"),
+        ("module", reconn.mlp(), "module to be a Haiku function"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(field, value, message):
+    with pytest.raises(checks.FieldError, match=message):
+        refined(**{field: value})
+
+
+def test_another_layout_is_another_training(planted, key, tmp_path):
+    """The same numbers with other arrays as pictures aren't gone on with."""
+    module = reconn.residual_cnn(channels=4, blocks=1)
+    method = reconn.Network(module=module, epochs=1)
+    settings = {"key": key, "workdir": tmp_path, "progress": False}
+    reconn.train(planted, method, **settings)
+    bias, dense, output = LAYOUT
+    moved = dataclasses.replace(dense, start=2, stop=50)
+    layout = (dataclasses.replace(bias, stop=2, shape=(2,)), moved, output)
+    other = dataclasses.replace(planted, layout=layout)
+    with pytest.raises(ConfigurationMismatchError, match="pictures"):
+        reconn.train(other, method, **settings)
 
 
 def test_a_network_sees_pictures_too(planted, key):
@@ -152,12 +186,14 @@ def test_a_network_sees_pictures_too(planted, key):
 
 
 def test_a_row_holds_features_guesses_and_votes(rng):
-    sight = Sight(num_features=5, image_shape=(2, 3, 2), guesses=2, votes=4)
+    layout = InputLayout(
+        num_features=5, image_shape=(2, 3, 2), num_guesses=2, num_votes=4
+    )
     parts = [rng.normal(size=(3, n)).astype(np.float32) for n in (5, 12, 12, 4)]
     rows = jnp.concatenate(parts, axis=1)
-    assert rows.shape[1] == sight.num_inputs
+    assert rows.shape[1] == layout.num_inputs
     guesses = np.concatenate([p.reshape(3, 2, 3, 2) for p in parts[1:3]], axis=-1)
-    np.testing.assert_array_equal(sight.images(rows), guesses)
+    np.testing.assert_array_equal(layout.images(rows), guesses)
     np.testing.assert_array_equal(
-        sight.facts(rows), np.concatenate([parts[0], parts[3]], axis=1)
+        layout.vectors(rows), np.concatenate([parts[0], parts[3]], axis=1)
     )

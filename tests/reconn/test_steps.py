@@ -8,8 +8,8 @@ import reconn
 from reconn import feed as feeding
 from reconn import modules
 from reconn.feed import Batches
+from reconn.input_layout import InputLayout
 from reconn.placement import Placement
-from reconn.sight import Sight
 from reconn.steps import Steps
 from shadow import devices
 
@@ -30,7 +30,7 @@ def run_of(feed, builder=reconn.mlp, **settings):
     return Steps(
         modules.build(
             builder(**LAYERS),
-            Sight(num_features=20, image_shape=feed.arrays[1].shape[1:]),
+            InputLayout(num_features=20, image_shape=feed.arrays[1].shape[1:]),
         ),
         reconn.adam_cosine()(EPOCHS * feed.steps, feed.steps),
         reconn.Loss(),
