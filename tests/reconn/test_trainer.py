@@ -360,7 +360,7 @@ def test_a_start_of_another_architecture_is_refused(planted, key, tmp_path):
     longer = dataclasses.replace(planted, weights=np.tile(planted.weights, (1, 2)))
     with pytest.raises(ValueError, match=r"start to see 80 features.*got one of 40"):
         reconn.train(longer, config(), **other)
-    with pytest.raises(ValueError, match="start is for reconn.Network alone"):
+    with pytest.raises(ValueError, match=r"start is for reconn\.Network alone"):
         reconn.train(planted, reconn.Kernel(), **other)
 
 
