@@ -5,9 +5,13 @@ An argument outside its range raises `domain.FieldError`, a ValueError.
 rero         bounds on reconstruction: the front door
 sampling     a training in the words of its script, and what is assumed of it
 mechanisms   what is known of how a release was made private
+guarantee    what each of them can be asked: epsilon, delta, advantage, trade-off
 bounds       the formulas, in log space
 histories    what Opacus and jax-privacy keep of a training, as a mechanism
+allocation   each record in one secret step of every epoch
+lattice      sums of likelihood ratios, rounded to the safe side
 participation  batches that are known, or of fixed size
+loss_grid    privacy losses: delta of epsilon and back
 poisson      the Poisson-subsampled Gaussian: moments and privacy losses
 priors       the baseline kappa of a prior
 conditional  normal priors given some coordinates
@@ -23,7 +27,9 @@ from typing import TYPE_CHECKING
 from dp import lazy
 
 if TYPE_CHECKING:
+    from dp.allocation import RandomAllocation
     from dp.calibration import Calibration, calibrate
+    from dp.guarantee import Guarantee
     from dp.histories import History
     from dp.mechanisms import (
         ApproximateDP,
@@ -49,6 +55,8 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy.names(
     __name__,
     {
+        "dp.allocation": "RandomAllocation",
+        "dp.guarantee": "Guarantee",
         "dp.sampling": "Assumption Batches assumption",
         "dp.calibration": "Calibration calibrate",
         "dp.histories": "History",

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from dp import domain, poisson
+from dp import domain, loss_grid, poisson
 from dp.domain import Number
 from dp.epsilons import LARGE, ORDERS, of_renyi
 from dp.mechanisms import Gaussian, PoissonGaussian
@@ -118,9 +118,7 @@ def noise_multiplier(
 
     def excess(sigma: float) -> float:
         losses = poisson.losses(sigma, sampling_probability, steps)
-        reached = losses.get_delta_for_epsilon(epsilon)
-        if reached <= delta:  # what rounding hides takes longest, and may decide now
-            reached += poisson.rounding(losses, steps)
+        reached = loss_grid.delta(losses, epsilon, steps)
         above = _above(reached, delta)
         # As in `epsilon`: the distribution tells little of very many steps.
         if above > 0:

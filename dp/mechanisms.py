@@ -20,10 +20,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from dp import bounds, domain, epsilons, poisson
+from dp import bounds, domain, epsilons, loss_grid, poisson
 from dp.domain import Number
-
-Bounds = dict[str, bounds.Logs]
+from dp.guarantee import Bounds, Guarantee
 
 
 @runtime_checkable
@@ -35,7 +34,7 @@ class Mechanism(Protocol):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Gaussian:
+class Gaussian(Guarantee):
     """DP-GD: full-batch steps with Gaussian noise, all iterates released or only one.
 
     Momentum, Adam, schedules and weight decay are post-processing.
@@ -96,6 +95,11 @@ class Gaussian:
         domain.between("delta", delta, 0, 1)
         return epsilons.of_mu(self.mu, delta)
 
+    def delta(self, epsilon: Number) -> float:
+        """Return the exact delta at epsilon, under the relation."""
+        domain.at_least_0("epsilon", epsilon)
+        return epsilons.delta_of_mu(self.mu, epsilon)
+
 
 def require_sampled(noise_multiplier: Number, steps: int, relation: str) -> None:
     """Refuse fields of a mechanism with sampled batches that are out of range."""
@@ -106,7 +110,7 @@ def require_sampled(noise_multiplier: Number, steps: int, relation: str) -> None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PoissonGaussian:
+class PoissonGaussian(Guarantee):
     """DP-SGD: in each step every example takes part with probability q, secretly.
 
     Amplification by sampling holds only while the adversary isn't told who takes part
@@ -172,7 +176,15 @@ class PoissonGaussian:
         if q == 1 or self.relation == "replace_one":
             return full
         sigma, steps = self.noise_multiplier, self.steps
-        return float(np.nanmin([full, epsilons.sampled(sigma, q, steps, delta)]))
+        return min(full, epsilons.sampled(sigma, q, steps, delta))
+
+    def delta(self, epsilon: Number) -> float:
+        """Return the least delta at epsilon that is certified, under the relation."""
+        full, q = self.full.delta(epsilon), self.sampling_probability
+        if q == 1 or self.relation == "replace_one" or epsilon == np.inf:
+            return full
+        sigma, steps = self.noise_multiplier, self.steps
+        return min(full, epsilons.sampled_delta(sigma, q, steps, epsilon))
 
     def renyi(self, log_kappa: np.ndarray) -> "RenyiDP":
         """Return Renyi divergences at orders that suit these baselines."""
@@ -188,62 +200,81 @@ class PoissonGaussian:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PureDP:
-    """The guarantee of epsilon-differential privacy alone."""
+class ApproximateDP(Guarantee):
+    """(epsilon, delta)-differential privacy; several pairs are a privacy curve."""
 
-    epsilon: Number
+    epsilons: Number | tuple[Number, ...]
+    deltas: Number | tuple[Number, ...]
     relation: str
 
     def __post_init__(self) -> None:
-        domain.one("epsilon", self.epsilon)
-        domain.at_least_0("epsilon", self.epsilon)
+        domain.at_least_0("epsilons", self.epsilons)
+        domain.probability("deltas", self.deltas)
+        domain.choice("relation", self.relation, bounds.RELATIONS)
+        pairs = [np.shape(self.epsilons), np.shape(self.deltas)]
+        domain.some("epsilons", np.asarray(self.epsilons))
+        if pairs[0] != pairs[1]:
+            raise domain.FieldError(
+                "deltas", f"Expected as many of {{}} as of epsilons, got {pairs[::-1]}."
+            )
+
+    @property
+    def _curve(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.ravel(np.asarray(self.epsilons, float)), np.ravel(
+            np.asarray(self.deltas, float)
+        )
+
+    def bounds(self, log_kappa: np.ndarray) -> Bounds:
+        """Return the least bound over the curve."""
+        shape = (-1, *[1] * log_kappa.ndim)
+        curve = (values.reshape(shape) for values in self._curve)
+        return {"approximate": bounds.approximate(log_kappa[None], *curve).min(axis=0)}
+
+    def epsilon(self, delta: Number) -> float:
+        """Return the least epsilon at delta that the pairs imply."""
+        domain.between("delta", delta, 0, 1)
+        return epsilons.of_pairs(*self._curve, delta)
+
+    def delta(self, epsilon: Number) -> float:
+        """Return the least delta at epsilon that the pairs imply."""
+        domain.at_least_0("epsilon", epsilon)
+        return epsilons.delta_of_pairs(*self._curve, epsilon)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PureDP(Guarantee):
+    """The guarantee of eps-differential privacy alone, delta = 0."""
+
+    eps: Number
+    relation: str
+
+    def __post_init__(self) -> None:
+        domain.one("eps", self.eps)
+        domain.at_least_0("eps", self.eps)
         domain.choice("relation", self.relation, bounds.RELATIONS)
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
         """Return Corollary 3 as printed, and the sharper bound."""
         return {
-            "pure": bounds.pure(log_kappa, self.epsilon, self.relation),
-            "Corollary 3": bounds.corollary_3(log_kappa, self.epsilon),
+            "pure": bounds.pure(log_kappa, self.eps, self.relation),
+            "Corollary 3": bounds.corollary_3(log_kappa, self.eps),
         }
 
+    def epsilon(self, delta: Number) -> float:
+        """Return the least epsilon at delta that is implied, by randomised response."""
+        domain.between("delta", delta, 0, 1)
+        return epsilons.of_pairs(np.array([float(self.eps)]), np.zeros(1), delta)
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ApproximateDP:
-    """(epsilon, delta)-differential privacy; several pairs are a privacy curve."""
-
-    epsilon: Number | tuple[Number, ...]
-    delta: Number | tuple[Number, ...]
-    relation: str
-
-    def __post_init__(self) -> None:
-        domain.at_least_0("epsilon", self.epsilon)
-        domain.probability("delta", self.delta)
-        domain.choice("relation", self.relation, bounds.RELATIONS)
-        epsilons, deltas = self._curve
-        domain.some("epsilon", epsilons)
-        if epsilons.shape != deltas.shape:
-            raise domain.FieldError(
-                "delta",
-                f"Expected as many values of {{}} as of epsilon, got {deltas.size} and"
-                f" {epsilons.size}.",
-            )
-
-    @property
-    def _curve(self) -> tuple[np.ndarray, np.ndarray]:
-        return np.asarray(self.epsilon, float), np.asarray(self.delta, float)
-
-    def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """Return the least bound over the curve."""
-        shape = (-1, *[1] * log_kappa.ndim)
-        epsilons, deltas = self._curve
-        along = bounds.approximate(
-            log_kappa[None], epsilons.reshape(shape), deltas.reshape(shape)
+    def delta(self, epsilon: Number) -> float:
+        """Return the least delta at epsilon that is implied, by randomised response."""
+        domain.at_least_0("epsilon", epsilon)
+        return epsilons.delta_of_pairs(
+            np.array([float(self.eps)]), np.zeros(1), epsilon
         )
-        return {"approximate": along.min(axis=0)}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RenyiDP:
+class RenyiDP(Guarantee):
     """A curve of Renyi differential privacy, as accountants give it.
 
     Attributes:
@@ -286,9 +317,31 @@ class RenyiDP:
             "Theorem 2": least(bounds.renyi, usable & (orders > 1)),
         }
 
+    def epsilon(self, delta: Number) -> float:
+        """Return the least epsilon at delta, if the curve is of both directions."""
+        domain.between("delta", delta, 0, 1)
+        orders, divergences = self._above_1
+        if not len(orders):
+            return float("inf")
+        return epsilons.of_renyi(divergences, delta, orders)
+
+    def delta(self, epsilon: Number) -> float:
+        """Return the least delta at epsilon, if the curve is of both directions."""
+        domain.at_least_0("epsilon", epsilon)
+        orders, divergences = self._above_1
+        if not len(orders):
+            return 1.0
+        return epsilons.delta_of_renyi(divergences, epsilon, orders)
+
+    @property
+    def _above_1(self) -> tuple[np.ndarray, np.ndarray]:
+        orders, divergences = np.array(self.orders, float), np.array(self.epsilons)
+        usable = (orders > 1) & np.isfinite(divergences)
+        return orders[usable], divergences[usable]
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ZeroConcentratedDP:
+class ZeroConcentratedDP(Guarantee):
     """The guarantee of rho-zero-concentrated differential privacy alone."""
 
     rho: Number
@@ -303,21 +356,50 @@ class ZeroConcentratedDP:
         """Return Corollary 4. (rho alone doesn't imply the Gaussian form.)"""
         return {"Corollary 4": bounds.corollary_4(log_kappa, self.rho)}
 
+    @property
+    def _renyi(self) -> RenyiDP:
+        """The curve rho a, at orders a of 1 + 1e-3 to 1e6."""
+        orders = 1 + np.geomspace(1e-3, 1e6, 2000)
+        with np.errstate(over="ignore"):
+            curve = tuple((orders * float(self.rho)).tolist())
+        return RenyiDP(
+            orders=tuple(orders.tolist()), epsilons=curve, relation=self.relation
+        )
+
+    def epsilon(self, delta: Number) -> float:
+        """Return the least epsilon at delta, by the best order."""
+        return self._renyi.epsilon(delta)
+
+    def delta(self, epsilon: Number) -> float:
+        """Return the least delta at epsilon, by the best order."""
+        return self._renyi.delta(epsilon)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Laplace(PureDP):
-    """One number, released once with Laplace noise of scale sensitivity / epsilon."""
+    """One number, released once with Laplace noise of scale sensitivity / eps."""
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
         """Return the tight bound, and that of any epsilon."""
         return {
-            "Laplace": bounds.laplace(log_kappa, self.epsilon),
-            "pure": bounds.pure(log_kappa, self.epsilon, self.relation),
+            "Laplace": bounds.laplace(log_kappa, self.eps),
+            "pure": bounds.pure(log_kappa, self.eps, self.relation),
         }
+
+    def epsilon(self, delta: Number) -> float:
+        """Return the exact epsilon at delta: eps + 2 log(1 - delta)."""
+        at = float(domain.between("delta", delta, 0, 1))
+        return max(0.0, float(self.eps) + 2 * float(np.log1p(-at)))
+
+    def delta(self, epsilon: Number) -> float:
+        """Return the exact delta at epsilon: 1 - e^((epsilon - eps) / 2)."""
+        at = float(domain.at_least_0("epsilon", epsilon))
+        gap = min(0.0, at - float(self.eps)) if at < np.inf else 0.0
+        return float(-np.expm1(gap / 2))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LossDistribution:
+class LossDistribution(Guarantee):
     """A pessimistic privacy loss distribution made by dp-accounting.
 
     Attributes:
@@ -349,5 +431,13 @@ class LossDistribution:
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
         """Return the dual of the privacy loss."""
         return {
-            "privacy loss": bounds.dual(log_kappa, *poisson.curve(self.distribution))
+            "privacy loss": bounds.dual(log_kappa, *loss_grid.curve(self.distribution))
         }
+
+    def epsilon(self, delta: Number) -> float:
+        """Return the least epsilon at delta."""
+        return loss_grid.epsilon(self.distribution, delta, 1)
+
+    def delta(self, epsilon: Number) -> float:
+        """Return the least delta at epsilon."""
+        return loss_grid.delta(self.distribution, epsilon, 1)

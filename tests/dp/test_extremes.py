@@ -36,10 +36,10 @@ def test_what_promises_nothing_bounds_nothing(name):
 
 def test_mechanisms_of_infinite_epsilon():
     for mechanism in (
-        dp.PureDP(epsilon=math.inf, relation="zero_out"),
-        dp.Laplace(epsilon=math.inf, relation="zero_out"),
+        dp.PureDP(eps=math.inf, relation="zero_out"),
+        dp.Laplace(eps=math.inf, relation="zero_out"),
         dp.ZeroConcentratedDP(rho=math.inf, relation="zero_out"),
-        dp.ApproximateDP(epsilon=math.inf, delta=0.1, relation="zero_out"),
+        dp.ApproximateDP(epsilons=math.inf, deltas=0.1, relation="zero_out"),
         dp.RenyiDP(orders=(2.0,), epsilons=(math.inf,), relation="zero_out"),
     ):
         assert dp.rero_bound(mechanism, log_kappa=-math.inf).gamma == 1

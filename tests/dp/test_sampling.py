@@ -229,7 +229,10 @@ def test_calibration_of_batches_undoes_their_bound(sampling, relation):
         ({"batch": 21}, "batch <= records = 20, got 21"),
         ({"batch": 0}, "batch >= 1, got 0"),
         ({"epochs": 0}, "epochs >= 1, got 0"),
-        ({"sampling": "random"}, "one of fixed, poisson, shuffled; got 'random'"),
+        (
+            {"sampling": "random"},
+            "one of allocation, fixed, poisson, shuffled; got 'random'",
+        ),
     ],
 )
 def test_batches_that_there_cannot_be_are_refused(fields, message):
