@@ -15,8 +15,8 @@ loss_grid    privacy losses: delta of epsilon and back
 poisson      the Poisson-subsampled Gaussian: moments and privacy losses
 priors       the baseline kappa of a prior
 conditional  normal priors given some coordinates
-accounting   epsilon, mu, rho, Renyi curve, loss distribution of a run
-calibration  the least noise that keeps reconstruction below a probability
+epsilons     epsilon and delta from mu, Renyi curves and pairs of both
+calibration  the least noise for a gamma, an advantage or an epsilon
 rates        measured success: exact intervals, tests for violations of a bound
 domain       the domains of arguments, and errors of one line
 gradient     clipped per-example gradients and noise, as a part of training

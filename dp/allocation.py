@@ -105,14 +105,21 @@ class RandomAllocation(Guarantee):
         valid = {f"{name}, known order": value for name, value in known.items()}
         if not self._hidden:
             return valid
-        orders, divergences = renyi(self.noise_multiplier, self.steps, self.epochs)
-        curve = RenyiDP(
-            orders=tuple(orders), epsilons=tuple(divergences), relation=self.relation
-        )
-        valid |= curve.bounds(log_kappa)
+        valid |= self.renyi(log_kappa).bounds(log_kappa)
         if self.epochs <= _MOST_EPOCHS:
             valid["privacy loss"] = bounds.dual(log_kappa, *self._curve)
         return valid
+
+    def renyi(self, log_kappa: np.ndarray) -> RenyiDP | Gaussian:
+        """Return Renyi divergences, or what holds where no order is hidden."""
+        if not self._hidden:
+            return self.known
+        orders, divergences = renyi(self.noise_multiplier, self.steps, self.epochs)
+        return RenyiDP(
+            orders=tuple(orders.tolist()),
+            epsilons=tuple(divergences.tolist()),
+            relation=self.relation,
+        )
 
     @property
     def _setting(self) -> tuple[float, int, int, float]:

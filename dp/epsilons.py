@@ -114,6 +114,19 @@ def of_mu(mu: float, delta: Number) -> float:
     )
 
 
+def mu_of(epsilon: float, delta: float) -> float:
+    """Return mu of one Gaussian step: at most the largest with that epsilon at delta.
+
+    If epsilon is large by `of_mu`'s bound.
+    """
+    if epsilon < LARGE:
+        import dp_accounting
+
+        return 1 / float(dp_accounting.get_sigma_gaussian(epsilon, delta))
+    quantile = -float(special.ndtri(delta))
+    return math.hypot(quantile, math.sqrt(2) * math.sqrt(epsilon)) - quantile
+
+
 def delta_of_mu(mu: float, epsilon: Number) -> float:
     """Return delta at epsilon of mu-Gaussian differential privacy.
 

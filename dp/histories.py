@@ -100,7 +100,7 @@ class History:
         )
 
     def mechanism(self, relation: str) -> Run:
-        """Return the mechanism for `dp.rero_bound` and `dp.accounting`.
+        """Return the mechanism that `dp.rero_bound` takes.
 
         Args:
           relation: the neighbouring relation; "zero_out" is always valid for

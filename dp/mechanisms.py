@@ -81,13 +81,17 @@ class Gaussian(Guarantee):
             shift = 2.0 if self.relation == "replace_one" else 1.0
             return float(shift * most * np.sqrt(total))
 
+    @property
+    def rho(self) -> float:
+        """Return rho = mu^2 / 2 of zero-concentrated differential privacy."""
+        with np.errstate(over="ignore"):
+            return float(np.square(self.mu) / 2)
+
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
         """Return the tight bound, and Corollary 4."""
-        with np.errstate(over="ignore"):
-            rho = np.square(self.mu) / 2
         return {
             "Gaussian": bounds.gaussian(log_kappa, self.mu),
-            "Corollary 4": bounds.corollary_4(log_kappa, rho),
+            "Corollary 4": bounds.corollary_4(log_kappa, self.rho),
         }
 
     def epsilon(self, delta: Number) -> float:
@@ -186,8 +190,10 @@ class PoissonGaussian(Guarantee):
         sigma, steps = self.noise_multiplier, self.steps
         return min(full, epsilons.sampled_delta(sigma, q, steps, epsilon))
 
-    def renyi(self, log_kappa: np.ndarray) -> "RenyiDP":
-        """Return Renyi divergences at orders that suit these baselines."""
+    def renyi(self, log_kappa: np.ndarray) -> "RenyiDP | Gaussian":
+        """Return Renyi divergences at orders that suit these baselines, where known."""
+        if self.relation == "replace_one" or self.sampling_probability == 1:
+            return self.full
         sigma, q = self.noise_multiplier, self.sampling_probability
         (second,) = poisson.renyi(np.array([2]), sigma, q, self.steps)
         orders = poisson.orders_for(log_kappa, second / 2)

@@ -105,7 +105,8 @@ def _taken(mu: float, probability: Number, steps: int) -> tuple[np.ndarray, np.n
     """Return mu of the steps that a record takes part in, if any, and probabilities."""
     probability = float(domain.share("probability", probability))
     taken, logs = counts(probability, domain.integer("steps", steps, 1))
-    return mu * np.sqrt(taken[taken > 0]), np.exp(logs[taken > 0])
+    with np.errstate(over="ignore"):
+        return mu * np.sqrt(taken[taken > 0]), np.exp(logs[taken > 0])
 
 
 @np.errstate(over="ignore")

@@ -82,7 +82,7 @@ class Batches:
     def mechanism(
         self, *, noise_multiplier: Number, relation: str
     ) -> Gaussian | PoissonGaussian | FixedSizeGaussian | RandomAllocation:
-        """Return the mechanism for `dp.rero_bound` and `dp.accounting`.
+        """Return the mechanism that `dp.rero_bound` takes.
 
         Raises: ValueError: an argument outside its range; "shuffled" with
           "add_or_remove": whoever is removed moves others into other batches.

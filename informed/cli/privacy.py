@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import dp
-from dp import accounting, bounds, domain, rero
+from dp import bounds, domain, rero
 from dp.sampling import SAMPLINGS
 from informed.cli import registering
 from informed.cli.command_table import refuse_unknown
@@ -70,7 +70,8 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
         choices=SAMPLINGS,
         help="how batches are drawn. shuffled: every record in one batch an epoch, as"
         " data loaders do; poisson: every record takes part in every step with"
-        " probability batch / records, and nobody is told who; fixed: a batch of that"
+        " probability batch / records, and nobody is told who; allocation: every record"
+        " joins one random step an epoch, and nobody is told which; fixed: a batch of that"
         " size is drawn anew in each step, secretly",
     )
     group.add_argument(
@@ -236,11 +237,9 @@ def _result(
 
     Returns: numbers, assumptions and notes; the bound.
     """
-    if calibration is None:
-        bound = dp.rero_bound(run, log_kappa=log_kappa)
-        epsilon = accounting.epsilon(run, arguments.delta)
-    else:
-        bound, epsilon = calibration.bound, calibration.epsilon
+    bound = calibration.bound if calibration else None
+    bound = bound or dp.rero_bound(run, log_kappa=log_kappa)
+    epsilon = calibration.epsilon if calibration else run.epsilon(arguments.delta)
     notes, otherwise = [], []
     if arguments.relation == "zero_out":
         notes.append(
@@ -259,7 +258,7 @@ def _result(
                 "if": condition,
                 "log_gamma": float(worse.log_gamma),
                 "gamma": float(worse.gamma),
-                "epsilon": accounting.epsilon(mechanism, arguments.delta),
+                "epsilon": mechanism.epsilon(arguments.delta),
                 "relation": mechanism.relation,
             }
         )

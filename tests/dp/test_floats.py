@@ -21,7 +21,6 @@ import pytest
 
 import dp
 from dp import (
-    accounting,
     bounds,
     calibration,
     conditional,
@@ -81,15 +80,6 @@ def clipped_plainly(**given: Any) -> Any:
 
 # By name: what is called, with which numbers (and other arguments).
 CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "accounting.epsilon": (accounting.epsilon, {"run": SAMPLED, "delta": 1e-5}),
-    "accounting.loss_distribution": (None, {}),
-    "accounting.mu": (None, {}),
-    "accounting.noise_multiplier": (
-        accounting.noise_multiplier,
-        {"epsilon": 2.0, "delta": 1e-5, "steps": 2, "relation": "zero_out"},
-    ),
-    "accounting.renyi": (accounting.renyi, {"run": SAMPLED, "orders": (2.0, 3.0)}),
-    "accounting.rho": (None, {}),
     "sampling.Assumption": (None, {}),
     "sampling.Batches": (words.Batches, SCRIPT),
     "sampling.assumption": (None, {}),
@@ -129,7 +119,8 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "calibration.Calibration": (
         calibration.Calibration,
-        {"noise_multiplier": 1.0, "bound": BOUND, "epsilon": 1.0, "delta": 1e-5},
+        {"noise_multiplier": 1.0, "epsilon": 1.0, "delta": 1e-5}
+        | {"bound": BOUND, "mechanism": SAMPLED},
     ),
     "calibration.calibrate": (
         calibration.calibrate,

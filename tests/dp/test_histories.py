@@ -8,7 +8,6 @@ import pytest
 from dp_accounting import pld
 
 import dp
-from dp import accounting
 
 OPACUS = {"history": [[1.1, 0.004, 500]], "mechanism": "rdp"}
 JAX_PRIVACY = {
@@ -37,7 +36,7 @@ def test_opacus_of_one_setting(mechanism):
     found = dp.History.of(OPACUS | {"mechanism": mechanism})
     assert found.steps == 500
     assert not found.changed
-    ours = accounting.epsilon(found.mechanism("add_or_remove"), 1e-5)
+    ours = found.mechanism("add_or_remove").epsilon(1e-5)
     assert ours == pytest.approx(epsilon_of(OPACUS["history"]), rel=1e-3)
 
 
@@ -48,7 +47,7 @@ def test_opacus_of_settings_that_changed_is_on_the_safe_side():
     assert found.changed
     assert (found.noise_multiplier, found.sampling_probability) == (0.9, 0.004)
     assert found.steps == 600
-    ours = accounting.epsilon(found.mechanism("add_or_remove"), 1e-5)
+    ours = found.mechanism("add_or_remove").epsilon(1e-5)
     assert ours > epsilon_of(segments)
 
 
@@ -70,7 +69,7 @@ def test_jax_privacy_s_own_parameters_and_accountant():
     theirs = accounts.analysis.DpsgdTrainingAccountant(
         dp_accountant_config=accounts.accountants.PldAccountantConfig()
     ).compute_epsilon(50, params)
-    ours = accounting.epsilon(found.mechanism("add_or_remove"), 1e-5)
+    ours = found.mechanism("add_or_remove").epsilon(1e-5)
     assert ours == pytest.approx(theirs, rel=2e-3)
     # Every field that is looked at is one that the package has.
     names = {field.name for field in dataclasses.fields(params)} | {"num_updates"}
@@ -155,6 +154,6 @@ def test_batches_that_grew_to_everybody_are_taken_at_their_worst():
     small = dp.History.of(values | {"batch_size": 500}).mechanism("add_or_remove")
     one = dataclasses.replace(small, steps=1)
     for delta in (1e-5, 1e-3):
-        found = dp.accounting.epsilon(grown, delta)
-        assert found >= dp.accounting.epsilon(small, delta)
-        assert found >= dp.accounting.epsilon(one, delta)
+        found = grown.epsilon(delta)
+        assert found >= small.epsilon(delta)
+        assert found >= one.epsilon(delta)

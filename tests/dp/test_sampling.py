@@ -8,7 +8,7 @@ import pytest
 from scipy import integrate, stats
 
 import dp
-from dp import accounting, participation
+from dp import participation
 
 RUN = {"noise_multiplier": 1.1, "relation": "zero_out"}
 SMALL = {"records": 20, "batch": 2, "epochs": 2}
@@ -115,7 +115,7 @@ def test_everyone_in_every_step_is_full_batches():
         dp.FixedSizeGaussian(records=9, batch=9, **given),
     ):
         assert gamma(run, 0.1) == pytest.approx(gamma(full, 0.1), rel=1e-12)
-        epsilons = [accounting.epsilon(each, 1e-5) for each in (run, full)]
+        epsilons = [each.epsilon(1e-5) for each in (run, full)]
         assert epsilons[0] == pytest.approx(epsilons[1], rel=1e-5)
 
 
@@ -147,7 +147,7 @@ def test_epsilon_of_fixed_batches_holds_for_a_hard_case(relation, sigma):
         noise_multiplier=sigma, records=4, batch=2, steps=1, relation=relation
     )
     delta = 1e-3
-    epsilon = accounting.epsilon(run, delta)
+    epsilon = run.epsilon(delta)
     reference = {"zero_out": -1.0, "replace_one": -2.0, "add_or_remove": -2.0}
 
     def density(x, centre):
@@ -171,7 +171,7 @@ def test_epsilon_of_known_batches_is_where_the_mean_of_delta_is():
     run = dp.RevealedGaussian(
         noise_multiplier=sigma, sampling_probability=q, steps=steps, relation="zero_out"
     )
-    epsilon = accounting.epsilon(run, delta)
+    epsilon = run.epsilon(delta)
     total = 0.0
     for k in range(1, steps + 1):
         mu = math.sqrt(k) / sigma
@@ -191,14 +191,12 @@ def test_who_knows_the_batches_sees_whether_a_record_is_there():
         relation="add_or_remove",
     )
     seen = 1 - 0.99**100
-    assert accounting.epsilon(run, 1e-5) == math.inf
-    assert accounting.epsilon(run, seen - 1e-6) == math.inf
-    assert accounting.epsilon(run, seen + 1e-6) == 0
+    assert run.epsilon(1e-5) == math.inf
+    assert run.epsilon(seen - 1e-6) == math.inf
+    assert run.epsilon(seen + 1e-6) == 0
     always = dataclasses.replace(run, sampling_probability=1.0)
     full = dp.Gaussian(noise_multiplier=5.0, steps=100, relation="add_or_remove")
-    assert accounting.epsilon(always, 1e-5) == pytest.approx(
-        accounting.epsilon(full, 1e-5), rel=1e-6
-    )
+    assert always.epsilon(1e-5) == pytest.approx(full.epsilon(1e-5), rel=1e-6)
 
 
 def test_removal_from_batches_that_are_cut_is_said_to_be_another_matter():
