@@ -71,8 +71,8 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
         help="how batches are drawn. shuffled: every record in one batch an epoch, as"
         " data loaders do; poisson: every record takes part in every step with"
         " probability batch / records, and nobody is told who; allocation: every record"
-        " joins one random step an epoch, and nobody is told which; fixed: a batch of that"
-        " size is drawn anew in each step, secretly",
+        " joins one random step an epoch, and nobody is told which; fixed: a batch of"
+        " that size is drawn anew in each step, secretly",
     )
     group.add_argument(
         "--steps",
