@@ -1,6 +1,7 @@
 """What every mechanism can be asked: gamma, epsilon, delta, advantage, trade-off."""
 
 import abc
+from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Float
@@ -43,7 +44,7 @@ class Guarantee(abc.ABC):
         """Bound the false negatives of every test from below, given false positives.
 
         A test says whether the release is of training with the target (positive) or of
-        the reference that the relation names. It is 1 - gamma at kappa = alpha.
+        the reference that the relation names.
 
         Args:
           alpha: the test's probability of a false positive, of any shape.
@@ -51,6 +52,24 @@ class Guarantee(abc.ABC):
         rates = domain.probability("alpha", alpha)
         with np.errstate(divide="ignore"):
             logs = np.log(rates)
-        # A registered bound is of reconstruction, and may say nothing of tests.
-        least = np.min([*np.broadcast_arrays(*self.bounds(logs).values())], axis=0)
+        least = np.min([*np.broadcast_arrays(*self._tests(logs).values())], axis=0)
         return np.asarray(-np.expm1(np.clip(least, logs, 0.0)))
+
+    def _tests(self, log_rates: np.ndarray) -> Bounds:
+        """Bound log true positives, given log false positives: as gamma by default."""
+        return self.bounds(log_rates)
+
+
+def by_delta(
+    delta: Callable[[float], float], log_rates: np.ndarray, most: Number = 40.0
+) -> Bounds:
+    """Bound true positives by delta of both directions, at many epsilons.
+
+    At a negative epsilon delta of one direction is 1 - e^epsilon (1 - delta(-epsilon))
+    of the other.
+    """
+    above = np.concatenate([[0.0], np.geomspace(1e-3, float(most), 300)])
+    deltas = np.array([delta(float(epsilon)) for epsilon in above])
+    below = 1 - np.exp(-above) * (1 - deltas)
+    epsilons, deltas = np.append(above, -above), np.append(deltas, below)
+    return {"delta": bounds.dual(log_rates, epsilons, deltas)}

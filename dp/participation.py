@@ -18,7 +18,7 @@ from scipy import special
 
 from dp import bounds, domain, poisson
 from dp.domain import Number, Numbers
-from dp.guarantee import Bounds, Guarantee
+from dp.guarantee import Bounds, Guarantee, by_delta
 from dp.mechanisms import (
     Gaussian,
     PoissonGaussian,
@@ -205,6 +205,10 @@ class RevealedGaussian(Guarantee):
             epsilon, self._step.mu, self.sampling_probability, self.steps
         )
 
+    def _tests(self, log_rates: np.ndarray) -> Bounds:
+        # A test may be bolder where the record is in more batches, unlike a guess.
+        return by_delta(self.delta, log_rates)
+
     @property
     def _ever(self) -> float:
         """The probability of a record to be in a batch at all."""
@@ -320,19 +324,31 @@ class FixedSizeGaussian(Guarantee):
             return known
         return min(known, float(accountant.get_delta(float(epsilon))))
 
+    def _tests(self, log_rates: np.ndarray) -> Bounds:
+        if self.relation == "add_or_remove" and self.batch < self.records:
+            return self.removal.bounds(log_rates)
+        return by_delta(self.delta, log_rates)
+
     def _accountant(self) -> "dp_accounting.rdp.RdpAccountant | None":
         """Return the accountant of replacing a record; None: too little noise."""
         half = min(float(self.noise_multiplier) / 2, _MOST)
         if half < _LEAST:
             return None
-        import dp_accounting  # a second, which full and known batches don't need
+        return _replacing(self.records, self.batch, half, self.steps)
 
-        relation = dp_accounting.NeighboringRelation.REPLACE_ONE
-        accountant = dp_accounting.rdp.RdpAccountant(_ORDERS, relation)
-        step = dp_accounting.SampledWithoutReplacementDpEvent(
-            self.records, self.batch, dp_accounting.GaussianDpEvent(half)
-        )
-        return accountant.compose(step, self.steps)
+
+@functools.lru_cache(maxsize=8)
+def _replacing(
+    records: int, batch: int, half: float, steps: int
+) -> "dp_accounting.rdp.RdpAccountant":
+    import dp_accounting  # a second, which full and known batches don't need
+
+    relation = dp_accounting.NeighboringRelation.REPLACE_ONE
+    accountant = dp_accounting.rdp.RdpAccountant(_ORDERS, relation)
+    step = dp_accounting.SampledWithoutReplacementDpEvent(
+        records, batch, dp_accounting.GaussianDpEvent(half)
+    )
+    return accountant.compose(step, steps)
 
 
 def in_a_batch(records: int, batch: int) -> None:
