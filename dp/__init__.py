@@ -12,6 +12,8 @@ allocation   each record in one secret step of every epoch
 lattice      sums of likelihood ratios, rounded to the safe side
 participation  batches that are known, or of fixed size
 loss_grid    privacy losses: delta of epsilon and back
+composition  steps whose noise or sampling changes
+events       dp-accounting's events as mechanisms, and back
 poisson      the Poisson-subsampled Gaussian: moments and privacy losses
 priors       the baseline kappa of a prior
 conditional  normal priors given some coordinates
@@ -29,6 +31,8 @@ from dp import lazy
 if TYPE_CHECKING:
     from dp.allocation import RandomAllocation
     from dp.calibration import Calibration, calibrate
+    from dp.composition import Composition
+    from dp.events import from_event
     from dp.guarantee import Guarantee
     from dp.histories import History
     from dp.mechanisms import (
@@ -56,6 +60,8 @@ __getattr__, __dir__, __all__ = lazy.names(
     __name__,
     {
         "dp.allocation": "RandomAllocation",
+        "dp.composition": "Composition",
+        "dp.events": "from_event",
         "dp.guarantee": "Guarantee",
         "dp.sampling": "Assumption Batches assumption",
         "dp.calibration": "Calibration calibrate",

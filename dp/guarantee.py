@@ -2,12 +2,16 @@
 
 import abc
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 
 from dp import bounds, domain
 from dp.domain import Number, Numbers
+
+if TYPE_CHECKING:
+    from dp_accounting import dp_event
 
 Bounds = dict[str, bounds.Logs]
 
@@ -54,6 +58,12 @@ class Guarantee(abc.ABC):
             logs = np.log(rates)
         least = np.min([*np.broadcast_arrays(*self._tests(logs).values())], axis=0)
         return np.asarray(-np.expm1(np.clip(least, logs, 0.0)))
+
+    def event(self) -> "dp_event.DpEvent":
+        """Return dp-accounting's event of this mechanism; see `dp.from_event`."""
+        from dp import events
+
+        return events.event_of(self)
 
     def _tests(self, log_rates: np.ndarray) -> Bounds:
         """Bound log true positives, given log false positives: as gamma by default."""

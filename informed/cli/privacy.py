@@ -203,13 +203,16 @@ def _of_history(
         ) from error
     history = dp.History.of(values)
     run = history.mechanism(arguments.relation)
-    sigma, assumption = history.noise_multiplier, dp.assumption(run)
+    worst = history.worst(arguments.relation)
+    sigma, assumption = history.noise_multiplier, dp.assumption(worst)
     result, bound = _result(
         arguments, log_kappa, run, sigma, assumption, history.records
     )
     if history.changed:
         result["assumption"] += (
-            ". Settings that changed in the course of training are at their worst"
+            ". Settings changed in the course of training: what is said of batches and"
+            " under otherwise is of the worst"
+            + (", the bound of all as they were" if history.runs else ", as the bound")
         )
     return result | dataclasses.asdict(history), bound
 

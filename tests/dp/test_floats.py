@@ -352,11 +352,17 @@ def replaced(given: Mapping[str, Any]) -> Iterator[tuple[str, Any, dict[str, Any
 def test_every_public_function_and_dataclass_is_called_here():
     # Numbers of these come from mechanisms, which check them.
     inner = ("epsilons.", "loss_grid.", "lattice.", "guarantee.", "allocation.")
+    inner += ("events.", "composition.")
     assert {n for n in public() if not n.startswith(inner)} <= set(CALLS)
     exported = {
         f"{getattr(dp, n).__module__.removeprefix('dp.')}.{n}" for n in dp.__all__
     }
-    assert exported <= {*CALLS, "guarantee.Guarantee"}
+    assert exported <= {
+        *CALLS,
+        "guarantee.Guarantee",
+        "events.from_event",
+        "composition.Composition",
+    }
 
 
 @pytest.mark.parametrize("name", [n for n, (call, _) in CALLS.items() if call])

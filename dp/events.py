@@ -1,0 +1,129 @@
+"""Events of dp-accounting as mechanisms, and back.
+
+    event = run.event()                                  # for an accountant of theirs
+    run = dp.from_event(event, relation="add_or_remove")
+
+An event doesn't name its relation, and accountants differ in what "replace_one"
+doubles; here it is the sensitivity of a Gaussian. noise_multiplier is over the most
+that removing a record moves the sum.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from dp import domain
+from dp.composition import Composition
+from dp.guarantee import Guarantee
+from dp.mechanisms import Gaussian, Laplace, PoissonGaussian, ZeroConcentratedDP
+from dp.participation import FixedSizeGaussian
+
+if TYPE_CHECKING:
+    from dp_accounting import dp_event
+
+
+def from_event(event: "dp_event.DpEvent", *, relation: str) -> Guarantee:
+    """Return the mechanism of an event.
+
+    Raises: FieldError: an event that no mechanism here is for.
+    """
+    parts = [_part(one, count, relation) for one, count in _steps(event, 1)]
+    if len(parts) == 1:
+        return parts[0]
+    gaussian = [p for p in parts if isinstance(p, Gaussian | PoissonGaussian)]
+    if len(gaussian) < len(parts) or not parts:
+        raise _refused(event)
+    return Composition(parts=tuple(gaussian))
+
+
+def _steps(
+    event: "dp_event.DpEvent", times: int
+) -> Iterator[tuple["dp_event.DpEvent", int]]:
+    """Take compositions apart: (event, how often in a row)."""
+    from dp_accounting import dp_event
+
+    if isinstance(event, dp_event.SelfComposedDpEvent):
+        inner = list(_steps(event.event, 1))
+        if len(inner) == 1:
+            yield inner[0][0], inner[0][1] * event.count * times
+        else:
+            yield from ((one, n * event.count * times) for one, n in inner)
+    elif isinstance(event, dp_event.ComposedDpEvent):
+        for one in event.events:
+            yield from _steps(one, times)
+    elif not isinstance(event, dp_event.NoOpDpEvent):
+        yield event, times
+
+
+def _part(event: "dp_event.DpEvent", steps: int, relation: str) -> Guarantee:
+    from dp_accounting import dp_event
+
+    if isinstance(event, dp_event.GaussianDpEvent):
+        sigma = event.noise_multiplier
+        return Gaussian(noise_multiplier=sigma, steps=steps, relation=relation)
+    if isinstance(event, dp_event.LaplaceDpEvent) and steps == 1:
+        return Laplace(eps=1 / event.noise_multiplier, relation=relation)
+    if isinstance(event, dp_event.ZCDpEvent) and not event.xi:
+        return ZeroConcentratedDP(rho=steps * event.rho, relation=relation)
+    inner = getattr(event, "event", None)
+    if isinstance(inner, dp_event.GaussianDpEvent):
+        if isinstance(event, dp_event.PoissonSampledDpEvent):
+            return PoissonGaussian(
+                noise_multiplier=inner.noise_multiplier,
+                sampling_probability=event.sampling_probability,
+                steps=steps,
+                relation=relation,
+            )
+        if isinstance(event, dp_event.SampledWithoutReplacementDpEvent):
+            return FixedSizeGaussian(
+                noise_multiplier=inner.noise_multiplier,
+                records=event.source_dataset_size,
+                batch=event.sample_size,
+                steps=steps,
+                relation=relation,
+            )
+    raise _refused(event)
+
+
+def _refused(event: object) -> domain.FieldError:
+    return domain.FieldError(
+        "event",
+        "Expected {} of Gaussian steps (full, Poisson-sampled or without replacement),"
+        f" one Laplace or rho of zero-concentrated privacy, got {event!r:.90}. Compose"
+        " its privacy losses yourself: dp.LossDistribution takes them.",
+    )
+
+
+def event_of(mechanism: Guarantee) -> "dp_event.DpEvent":
+    """Return dp-accounting's event of a mechanism.
+
+    Raises: FieldError: it has none, such as random allocation.
+    """
+    from dp_accounting import dp_event
+
+    if isinstance(mechanism, Composition):
+        return dp_event.ComposedDpEvent([event_of(part) for part in mechanism.parts])
+    if isinstance(mechanism, Laplace):
+        return dp_event.LaplaceDpEvent(1 / float(mechanism.eps))
+    if isinstance(mechanism, ZeroConcentratedDP):
+        return dp_event.ZCDpEvent(float(mechanism.rho))
+    if isinstance(mechanism, Gaussian) and isinstance(
+        mechanism.noise_multiplier, tuple
+    ):
+        steps = [dp_event.GaussianDpEvent(s) for s in mechanism.noise_multiplier]
+        return dp_event.ComposedDpEvent(steps)
+    if not isinstance(mechanism, Gaussian | PoissonGaussian | FixedSizeGaussian):
+        name = type(mechanism).__name__
+        raise domain.FieldError(
+            "mechanism",
+            f"Expected {{}} that dp-accounting has an event of, not {name}.",
+        )
+    step: dp_event.DpEvent
+    step = dp_event.GaussianDpEvent(float(mechanism.noise_multiplier))  # type: ignore[arg-type]
+    if isinstance(mechanism, PoissonGaussian):
+        q = float(mechanism.sampling_probability)
+        step = dp_event.PoissonSampledDpEvent(q, step)
+    if isinstance(mechanism, FixedSizeGaussian):
+        step = dp_event.SampledWithoutReplacementDpEvent(
+            mechanism.records, mechanism.batch, step
+        )
+    return dp_event.SelfComposedDpEvent(step, mechanism.steps)
