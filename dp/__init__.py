@@ -16,6 +16,7 @@ composition  steps whose noise or sampling changes
 events       dp-accounting's events as mechanisms, and back
 poisson      the Poisson-subsampled Gaussian: moments and privacy losses
 priors       the baseline kappa of a prior
+guessing     the baseline kappa of real records
 conditional  normal priors given some coordinates
 epsilons     epsilon and delta from mu, Renyi curves and pairs of both
 calibration  the least noise for a gamma, an advantage or an epsilon
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from dp.composition import Composition
     from dp.events import from_event
     from dp.guarantee import Guarantee
+    from dp.guessing import Baseline, kappa_from
     from dp.histories import History
     from dp.mechanisms import (
         ApproximateDP,
@@ -63,6 +65,7 @@ __getattr__, __dir__, __all__ = lazy.names(
         "dp.composition": "Composition",
         "dp.events": "from_event",
         "dp.guarantee": "Guarantee",
+        "dp.guessing": "Baseline kappa_from",
         "dp.sampling": "Assumption Batches assumption",
         "dp.calibration": "Calibration calibrate",
         "dp.histories": "History",
