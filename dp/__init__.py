@@ -4,7 +4,8 @@ An argument outside its range raises `domain.FieldError`, a ValueError.
 
 rero         bounds on reconstruction: the front door
 sampling     a training in the words of its script, and what is assumed of it
-mechanisms   what is known of how a release was made private
+mechanisms   how a release was made private: noise, and sampling in secret
+published    guarantees in numbers: epsilon, delta, Renyi curves, privacy losses
 guarantee    what each of them can be asked: epsilon, delta, advantage, trade-off
 bounds       the formulas, in log space
 histories    what Opacus and jax-privacy keep of a training, as a mechanism
@@ -37,18 +38,16 @@ if TYPE_CHECKING:
     from dp.guarantee import Guarantee
     from dp.guessing import Baseline, kappa_from
     from dp.histories import History
-    from dp.mechanisms import (
+    from dp.mechanisms import Gaussian, Mechanism, PoissonGaussian
+    from dp.participation import FixedSizeGaussian, RevealedGaussian
+    from dp.published import (
         ApproximateDP,
-        Gaussian,
         Laplace,
         LossDistribution,
-        Mechanism,
-        PoissonGaussian,
         PureDP,
         RenyiDP,
         ZeroConcentratedDP,
     )
-    from dp.participation import FixedSizeGaussian, RevealedGaussian
     from dp.rero import (
         ReRoBound,
         implied_delta,
@@ -69,9 +68,10 @@ __getattr__, __dir__, __all__ = lazy.names(
         "dp.sampling": "Assumption Batches assumption",
         "dp.calibration": "Calibration calibrate",
         "dp.histories": "History",
-        "dp.mechanisms": "ApproximateDP Gaussian Laplace LossDistribution Mechanism"
-        " PoissonGaussian PureDP RenyiDP ZeroConcentratedDP",
+        "dp.mechanisms": "Gaussian Mechanism PoissonGaussian",
         "dp.participation": "FixedSizeGaussian RevealedGaussian",
+        "dp.published": "ApproximateDP Laplace LossDistribution PureDP RenyiDP"
+        " ZeroConcentratedDP",
         "dp.rero": "ReRoBound implied_delta implied_gamma register_bound rero_bound",
     },
 )

@@ -27,10 +27,9 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from dp import bounds, domain, lattice, loss_grid, poisson
+from dp import domain, lattice, poisson
 from dp.domain import Number
-from dp.guarantee import Bounds, Guarantee
-from dp.mechanisms import Gaussian, RenyiDP, require_sampled
+from dp.mechanisms import Amplified, Gaussian, require_sampled
 
 if TYPE_CHECKING:
     from dp_accounting.pld import privacy_loss_distribution
@@ -49,7 +48,7 @@ _HIGHEST = 512  # order of Renyi divergences
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RandomAllocation(Guarantee):
+class RandomAllocation(Amplified):
     """DP-SGD where a record joins one uniformly random step of every epoch, secretly.
 
     Each record draws its step anew in every epoch, independently of all other records,
@@ -72,6 +71,7 @@ class RandomAllocation(Guarantee):
     epochs: int
     relation: str
     grid: float = poisson.FINE
+    _unhidden = "known order"
 
     def __post_init__(self) -> None:
         require_sampled(self.noise_multiplier, self.steps, self.relation)
@@ -80,8 +80,8 @@ class RandomAllocation(Guarantee):
         domain.finite_above("grid", self.grid, 0)
 
     @property
-    def known(self) -> Gaussian:
-        """Return the mechanism for an adversary who knows the order: one step an epoch.
+    def full(self) -> Gaussian:
+        """The mechanism for an adversary who knows the order: one step an epoch.
 
         The target doesn't depend on the order, so this bounds the secret one too.
         """
@@ -92,61 +92,27 @@ class RandomAllocation(Guarantee):
         )
 
     @property
-    def _hidden(self) -> bool:
-        """Return whether the secret order is counted."""
+    def hidden(self) -> bool:
+        """Whether the secret order is counted."""
         counted = self.relation != "replace_one" and self.steps > 1
         return counted and _LEAST <= self.noise_multiplier < math.inf
 
-    def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """Bound by the privacy loss, by Renyi divergence, and by a known order."""
-        known = self.known.bounds(log_kappa)
-        if self.steps == 1:
-            return known
-        valid = {f"{name}, known order": value for name, value in known.items()}
-        if not self._hidden:
-            return valid
-        valid |= self.renyi(log_kappa).bounds(log_kappa)
-        if self.epochs <= _MOST_EPOCHS:
-            valid["privacy loss"] = bounds.dual(log_kappa, *self._curve)
-        return valid
+    def losses(
+        self,
+    ) -> "tuple[privacy_loss_distribution.PrivacyLossDistribution, int] | None":
+        """Return the distribution of privacy losses, and the number of epochs."""
+        if self.epochs > _MOST_EPOCHS:
+            return None
+        sigma, grid = float(self.noise_multiplier), float(self.grid)
+        return losses(sigma, self.steps, self.epochs, grid), self.epochs
 
-    def renyi(self, log_kappa: np.ndarray) -> RenyiDP | Gaussian:
-        """Return Renyi divergences, or what holds where no order is hidden."""
-        if not self._hidden:
-            return self.known
-        orders, divergences = renyi(self.noise_multiplier, self.steps, self.epochs)
-        return RenyiDP(
-            orders=tuple(orders.tolist()),
-            epsilons=tuple(divergences.tolist()),
-            relation=self.relation,
-        )
-
-    @property
-    def _setting(self) -> tuple[float, int, int, float]:
-        return float(self.noise_multiplier), self.steps, self.epochs, float(self.grid)
-
-    @property
-    def _curve(self) -> tuple[np.ndarray, np.ndarray]:
-        return _curve_of(*self._setting)
-
-    def epsilon(self, delta: Number) -> float:
-        """Return the least epsilon at delta that is certified, under the relation."""
-        known = self.known.epsilon(delta)
-        if not self._hidden or self.epochs > _MOST_EPOCHS:
-            return known
-        return min(known, loss_grid.epsilon(losses(*self._setting), delta, self.epochs))
-
-    def delta(self, epsilon: Number) -> float:
-        """Return the least delta at epsilon that is certified, under the relation."""
-        known = self.known.delta(epsilon)
-        if not self._hidden or self.epochs > _MOST_EPOCHS:
-            return known
-        return min(known, loss_grid.delta(losses(*self._setting), epsilon, self.epochs))
+    def divergences(self, log_kappa: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return orders and Renyi divergences, whatever the baseline."""
+        return renyi(float(self.noise_multiplier), self.steps, self.epochs)
 
 
-def renyi(
-    noise_multiplier: Number, steps: int, epochs: int
-) -> tuple[np.ndarray, np.ndarray]:
+@functools.lru_cache(maxsize=32)
+def renyi(sigma: float, steps: int, epochs: int) -> tuple[np.ndarray, np.ndarray]:
     """Compute Renyi divergences from training without to with, at whole orders.
 
     E[L^a] = a! / t^a times the coefficient of x^a in (sum over k of m_k x^k / k!)^t,
@@ -154,7 +120,7 @@ def renyi(
 
     Returns: (orders from 2, divergences of all epochs).
     """
-    sigma, k = float(noise_multiplier), np.arange(_HIGHEST + 1.0)
+    k = np.arange(_HIGHEST + 1.0)
     factorials = special.gammaln(k + 1)
     one = k * (k - 1) / 2 / sigma / sigma - factorials
     power, result, left = one, np.where(k > 0, -np.inf, 0.0), steps
@@ -225,10 +191,3 @@ def _on_grid(
     result = np.bincount(index, weights=(masses - upper).ravel(), minlength=size)
     result += np.bincount(index + 1, weights=upper.ravel(), minlength=size)
     return first, result
-
-
-@functools.lru_cache(maxsize=32)
-def _curve_of(
-    sigma: float, steps: int, epochs: int, grid: float
-) -> tuple[np.ndarray, np.ndarray]:
-    return loss_grid.curve(losses(sigma, steps, epochs, grid), epochs, removal=True)

@@ -8,55 +8,25 @@ import math
 import numpy as np
 from scipy import special
 
-from dp import loss_grid, poisson
 from dp.domain import Number
 
-ORDERS = (*range(2, 65), 80, 96, 128, 192, 256, 384, 512, 768, 1024)
 LARGE = 1e5  # mu or epsilon, where dp-accounting's solvers still converge
 
 
-def sampled(sigma: Number, q: Number, steps: int, delta: Number) -> float:
-    """Return the least epsilon that is certified of Poisson sampling.
+def of_renyi(divergences: np.ndarray, delta: Number, orders: np.ndarray) -> float:
+    """Convert Renyi divergences, one an order above 1, to epsilon.
 
-    By the privacy loss distribution, rounded up by what its composition may have lost,
-    or by Renyi divergences: the distribution tells little of very many steps, whose
-    grid is coarse, and nothing where rounding is more than delta.
-    """
-    by_orders = of_renyi(poisson.renyi(np.array(ORDERS), sigma, q, steps), delta)
-    return min(
-        by_orders, loss_grid.epsilon(poisson.losses(sigma, q, steps), delta, steps)
-    )
-
-
-def sampled_delta(sigma: Number, q: Number, steps: int, epsilon: Number) -> float:
-    """Return the least delta that is certified of Poisson sampling, as `sampled`."""
-    divergences = poisson.renyi(np.array(ORDERS), sigma, q, steps)
-    by_orders = delta_of_renyi(divergences, epsilon)
-    by_losses = loss_grid.delta(poisson.losses(sigma, q, steps), epsilon, steps)
-    return min(by_orders, by_losses)
-
-
-def of_renyi(
-    divergences: np.ndarray, delta: Number, orders: np.ndarray | None = None
-) -> float:
-    """Convert Renyi divergences to epsilon.
-
-    Args:
-      divergences, orders: one an order above 1; None: those of `ORDERS`.
-      delta: in (0, 1).
     Source: Canonne, Kamath and Steinke 2020, Proposition 12.
     """
-    orders = np.array(ORDERS, float) if orders is None else orders
     with np.errstate(over="ignore"):
         tails = np.log1p(-1 / orders) - np.log(delta * orders) / (orders - 1)
     return float(max(0.0, np.min(divergences + tails)))
 
 
 def delta_of_renyi(
-    divergences: np.ndarray, epsilon: Number, orders: np.ndarray | None = None
+    divergences: np.ndarray, epsilon: Number, orders: np.ndarray
 ) -> float:
     """Invert `of_renyi`: the least delta at epsilon, at most 1."""
-    orders = np.array(ORDERS, float) if orders is None else orders
     with np.errstate(over="ignore", invalid="ignore"):
         logs = (orders - 1) * (divergences - epsilon + np.log1p(-1 / orders))
     return float(np.exp(np.nanmin([0.0, *(logs - np.log(orders))])))

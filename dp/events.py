@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from dp import domain
 from dp.composition import Composition
 from dp.guarantee import Guarantee
-from dp.mechanisms import Gaussian, Laplace, PoissonGaussian, ZeroConcentratedDP
+from dp.mechanisms import Gaussian, PoissonGaussian
 from dp.participation import FixedSizeGaussian
+from dp.published import Laplace, ZeroConcentratedDP
 
 if TYPE_CHECKING:
     from dp_accounting import dp_event
@@ -29,10 +30,22 @@ def from_event(event: "dp_event.DpEvent", *, relation: str) -> Guarantee:
     parts = [_part(one, count, relation) for one, count in _steps(event, 1)]
     if len(parts) == 1:
         return parts[0]
-    gaussian = [p for p in parts if isinstance(p, Gaussian | PoissonGaussian)]
-    if len(gaussian) < len(parts) or not parts:
+    sampled = [_sampled(part) for part in parts]
+    if not parts or None in sampled:
         raise _refused(event)
-    return Composition(parts=tuple(gaussian))
+    return Composition(parts=tuple(part for part in sampled if part is not None))
+
+
+def _sampled(part: Guarantee) -> PoissonGaussian | None:
+    """Return full batches as those of probability 1; None: neither."""
+    if isinstance(part, Gaussian) and not isinstance(part.noise_multiplier, tuple):
+        return PoissonGaussian(
+            noise_multiplier=part.noise_multiplier,
+            sampling_probability=1.0,
+            steps=part.steps,
+            relation=part.relation,
+        )
+    return part if isinstance(part, PoissonGaussian) else None
 
 
 def _steps(
@@ -119,7 +132,7 @@ def event_of(mechanism: Guarantee) -> "dp_event.DpEvent":
         )
     step: dp_event.DpEvent
     step = dp_event.GaussianDpEvent(float(mechanism.noise_multiplier))  # type: ignore[arg-type]
-    if isinstance(mechanism, PoissonGaussian):
+    if isinstance(mechanism, PoissonGaussian) and mechanism.sampling_probability < 1:
         q = float(mechanism.sampling_probability)
         step = dp_event.PoissonSampledDpEvent(q, step)
     if isinstance(mechanism, FixedSizeGaussian):

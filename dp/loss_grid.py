@@ -82,6 +82,7 @@ class LossGrid:
         return max(0.0, at + 1e-12 * abs(at))
 
 
+@functools.lru_cache(maxsize=32)
 def grids(
     distribution: "privacy_loss_distribution.PrivacyLossDistribution",
 ) -> tuple[LossGrid, LossGrid]:
@@ -103,6 +104,7 @@ def _grid(pmf: "pld_pmf.PLDPmf") -> LossGrid:
     )
 
 
+@functools.lru_cache(maxsize=32)
 def curve(
     distribution: "privacy_loss_distribution.PrivacyLossDistribution",
     steps: int = 1,
@@ -130,8 +132,8 @@ def curve(
 
 def epsilon(
     distribution: "privacy_loss_distribution.PrivacyLossDistribution",
-    delta: Number,
     steps: int,
+    delta: Number,
 ) -> float:
     """Return the least epsilon at delta, rounded up by what composition may have lost.
 
@@ -145,8 +147,8 @@ def epsilon(
 
 def delta(
     distribution: "privacy_loss_distribution.PrivacyLossDistribution",
-    epsilon: Number,
     steps: int,
+    epsilon: Number,
 ) -> float:
     """Return the least delta at epsilon, rounded up by what composition may lose."""
     at = np.asarray(domain.finite_at_least_0("epsilon", epsilon))[None]

@@ -14,15 +14,19 @@ Limits: with infinite noise gamma is kappa; an infinite epsilon or rho promises 
 and gamma is 1. No field may be NaN.
 """
 
+import abc
 import dataclasses
-from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
 from dp import bounds, domain, epsilons, loss_grid, poisson
 from dp.domain import Number
 from dp.guarantee import Bounds, Guarantee
+from dp.published import RenyiDP
+
+if TYPE_CHECKING:
+    from dp_accounting.pld import privacy_loss_distribution
 
 
 @runtime_checkable
@@ -113,8 +117,79 @@ def require_sampled(noise_multiplier: Number, steps: int, relation: str) -> None
     domain.choice("relation", relation, bounds.RELATIONS)
 
 
+class Amplified(Guarantee):
+    """A run that protects more than `full` does, because of what nobody is told."""
+
+    noise_multiplier: Number
+    steps: int
+    relation: str
+    _unhidden = "full batch"
+
+    @property
+    @abc.abstractmethod
+    def full(self) -> Gaussian:
+        """The same run without the secret, which protects less."""
+
+    @property
+    @abc.abstractmethod
+    def hidden(self) -> bool:
+        """Whether the secret is counted."""
+
+    @abc.abstractmethod
+    def losses(
+        self,
+    ) -> "tuple[privacy_loss_distribution.PrivacyLossDistribution, int] | None":
+        """Return the distribution of privacy losses, and of how many it is composed."""
+
+    @abc.abstractmethod
+    def divergences(self, log_kappa: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return orders that suit these baselines, and Renyi divergences."""
+
+    def renyi(self, log_kappa: np.ndarray) -> RenyiDP | Gaussian:
+        """Return Renyi divergences as a mechanism, or `full` if there is no secret."""
+        if not self.hidden:
+            return self.full
+        orders, divergences = (v.tolist() for v in self.divergences(log_kappa))
+        return RenyiDP(
+            orders=tuple(orders), epsilons=tuple(divergences), relation=self.relation
+        )
+
+    def bounds(self, log_kappa: np.ndarray) -> Bounds:
+        """Bound by the privacy loss, by Renyi divergence, and without the secret."""
+        full = self.full.bounds(log_kappa)
+        valid = {f"{name}, {self._unhidden}": value for name, value in full.items()}
+        if not self.hidden:
+            return valid
+        valid |= self.renyi(log_kappa).bounds(log_kappa)
+        losses = self.losses()
+        if losses is not None:
+            curve = loss_grid.curve(*losses, removal=True)
+            valid["privacy loss"] = bounds.dual(log_kappa, *curve)
+        return valid
+
+    def epsilon(self, delta: Number) -> float:
+        """Return the least epsilon at delta that is certified, under the relation."""
+        full = self.full.epsilon(delta)
+        if not self.hidden or not full:
+            return full
+        by_orders = self.renyi(np.asarray(np.log(delta))).epsilon(delta)
+        losses = self.losses()
+        by_losses = loss_grid.epsilon(*losses, delta) if losses else np.inf
+        return min(full, by_orders, by_losses)
+
+    def delta(self, epsilon: Number) -> float:
+        """Return the least delta at epsilon that is certified, under the relation."""
+        full = self.full.delta(epsilon)
+        if not self.hidden or not full:
+            return full
+        by_orders = self.renyi(np.asarray(np.log(full))).delta(epsilon)
+        losses = self.losses()
+        by_losses = loss_grid.delta(*losses, epsilon) if losses else 1.0
+        return min(full, by_orders, by_losses)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PoissonGaussian(Guarantee):
+class PoissonGaussian(Amplified):
     """DP-SGD: in each step every example takes part with probability q, secretly.
 
     Amplification by sampling holds only while the adversary isn't told who takes part
@@ -143,24 +218,6 @@ class PoissonGaussian(Guarantee):
         domain.share("sampling_probability", self.sampling_probability)
         domain.finite_above("grid", self.grid, 0)
 
-    def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """Bound by the privacy loss, by Renyi divergence, and as full batches."""
-        sigma, q, steps = self.noise_multiplier, self.sampling_probability, self.steps
-        full = self.full
-        if q == 1:
-            return full.bounds(log_kappa)
-        valid = {f"{name}, full batch": g for name, g in full.bounds(log_kappa).items()}
-        if self.relation == "replace_one":
-            return valid
-        if steps == 1:
-            return {"one step": poisson.one_step(log_kappa, sigma, q)} | valid
-        valid["never sampled"] = poisson.never_sampled(log_kappa, q, steps)
-        valid |= self.renyi(log_kappa).bounds(log_kappa)
-        valid["privacy loss"] = bounds.dual(
-            log_kappa, *poisson.curve_of(sigma, q, steps, self.grid)
-        )
-        return valid
-
     @property
     def full(self) -> Gaussian:
         """The same run with everyone in every step, which protects less."""
@@ -170,280 +227,37 @@ class PoissonGaussian(Guarantee):
             relation=self.relation,
         )
 
-    def epsilon(self, delta: Number) -> float:
-        """Return the least epsilon at delta that is certified, under the relation.
+    @property
+    def hidden(self) -> bool:
+        """Whether sampling is counted."""
+        return self.sampling_probability < 1 and self.relation != "replace_one"
 
-        That of full batches is all there is of "replace_one".
-        """
-        full = self.full.epsilon(delta)
-        q = self.sampling_probability
-        if q == 1 or self.relation == "replace_one":
-            return full
-        sigma, steps = self.noise_multiplier, self.steps
-        return min(full, epsilons.sampled(sigma, q, steps, delta))
-
-    def delta(self, epsilon: Number) -> float:
-        """Return the least delta at epsilon that is certified, under the relation."""
-        full, q = self.full.delta(epsilon), self.sampling_probability
-        if q == 1 or self.relation == "replace_one" or epsilon == np.inf:
-            return full
-        sigma, steps = self.noise_multiplier, self.steps
-        return min(full, epsilons.sampled_delta(sigma, q, steps, epsilon))
-
-    def renyi(self, log_kappa: np.ndarray) -> "RenyiDP | Gaussian":
-        """Return Renyi divergences at orders that suit these baselines, where known."""
-        if self.relation == "replace_one" or self.sampling_probability == 1:
-            return self.full
+    def losses(
+        self,
+    ) -> "tuple[privacy_loss_distribution.PrivacyLossDistribution, int]":
+        """Return the distribution of privacy losses, and the number of steps."""
         sigma, q = self.noise_multiplier, self.sampling_probability
-        (second,) = poisson.renyi(np.array([2]), sigma, q, self.steps)
+        return poisson.losses(sigma, q, self.steps, self.grid), self.steps
+
+    def divergences(self, log_kappa: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return orders that suit these baselines, and Renyi divergences."""
+        run = self.noise_multiplier, self.sampling_probability, self.steps
+        (second,) = poisson.renyi(np.array([2]), *run)
         orders = poisson.orders_for(log_kappa, second / 2)
-        divergences = poisson.renyi(orders, sigma, q, self.steps)
-        return RenyiDP(
-            orders=tuple(orders.tolist()),
-            epsilons=tuple(divergences.tolist()),
-            relation=self.relation,
-        )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ApproximateDP(Guarantee):
-    """(epsilon, delta)-differential privacy; several pairs are a privacy curve."""
-
-    epsilons: Number | tuple[Number, ...]
-    deltas: Number | tuple[Number, ...]
-    relation: str
-
-    def __post_init__(self) -> None:
-        domain.at_least_0("epsilons", self.epsilons)
-        domain.probability("deltas", self.deltas)
-        domain.choice("relation", self.relation, bounds.RELATIONS)
-        pairs = [np.shape(self.epsilons), np.shape(self.deltas)]
-        domain.some("epsilons", np.asarray(self.epsilons))
-        if pairs[0] != pairs[1]:
-            raise domain.FieldError(
-                "deltas", f"Expected as many of {{}} as of epsilons, got {pairs[::-1]}."
-            )
-
-    @property
-    def _curve(self) -> tuple[np.ndarray, np.ndarray]:
-        return np.ravel(np.asarray(self.epsilons, float)), np.ravel(
-            np.asarray(self.deltas, float)
-        )
+        return orders, poisson.renyi(orders, *run)
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """Return the least bound over the curve."""
-        shape = (-1, *[1] * log_kappa.ndim)
-        curve = (values.reshape(shape) for values in self._curve)
-        return {"approximate": bounds.approximate(log_kappa[None], *curve).min(axis=0)}
-
-    def epsilon(self, delta: Number) -> float:
-        """Return the least epsilon at delta that the pairs imply."""
-        domain.between("delta", delta, 0, 1)
-        return epsilons.of_pairs(*self._curve, delta)
-
-    def delta(self, epsilon: Number) -> float:
-        """Return the least delta at epsilon that the pairs imply."""
-        domain.at_least_0("epsilon", epsilon)
-        return epsilons.delta_of_pairs(*self._curve, epsilon)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PureDP(Guarantee):
-    """The guarantee of eps-differential privacy alone, delta = 0."""
-
-    eps: Number
-    relation: str
-
-    def __post_init__(self) -> None:
-        domain.one("eps", self.eps)
-        domain.at_least_0("eps", self.eps)
-        domain.choice("relation", self.relation, bounds.RELATIONS)
-
-    def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """Return Corollary 3 as printed, and the sharper bound."""
-        return {
-            "pure": bounds.pure(log_kappa, self.eps, self.relation),
-            "Corollary 3": bounds.corollary_3(log_kappa, self.eps),
+        """Bound as `Amplified`, and by what is exact: one step, never sampled."""
+        q, steps = self.sampling_probability, self.steps
+        if q == 1:
+            return self.full.bounds(log_kappa)
+        if steps > 1 or not self.hidden:
+            valid = super().bounds(log_kappa)
+            if self.hidden:
+                never = poisson.never_sampled(log_kappa, q, steps)
+                valid["never sampled"] = never
+            return valid
+        one = poisson.one_step(log_kappa, self.noise_multiplier, q)
+        return {"one step": one} | {
+            f"{n}, full batch": g for n, g in self.full.bounds(log_kappa).items()
         }
-
-    def epsilon(self, delta: Number) -> float:
-        """Return the least epsilon at delta that is implied, by randomised response."""
-        domain.between("delta", delta, 0, 1)
-        return epsilons.of_pairs(np.array([float(self.eps)]), np.zeros(1), delta)
-
-    def delta(self, epsilon: Number) -> float:
-        """Return the least delta at epsilon that is implied, by randomised response."""
-        domain.at_least_0("epsilon", epsilon)
-        return epsilons.delta_of_pairs(
-            np.array([float(self.eps)]), np.zeros(1), epsilon
-        )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RenyiDP(Guarantee):
-    """A curve of Renyi differential privacy, as accountants give it.
-
-    Attributes:
-      orders: orders of the Renyi divergences, >= 1 and finite; orders of 1 only serve
-        the binary form.
-      epsilons: the Renyi divergence of each order; infinite ones are passed over.
-    """
-
-    orders: tuple[Number, ...]
-    epsilons: tuple[Number, ...]
-    relation: str
-
-    def __post_init__(self) -> None:
-        orders = domain.finite("orders", self.orders)
-        domain.require("orders", self.orders, orders >= 1, ">= 1")
-        domain.at_least_0("epsilons", self.epsilons)
-        domain.choice("relation", self.relation, bounds.RELATIONS)
-        if len(self.orders) != len(self.epsilons) or not len(self.orders):
-            raise domain.FieldError(
-                "epsilons",
-                f"Expected one of {{}} an order, got {len(self.epsilons)} for"
-                f" {len(self.orders)}.",
-            )
-
-    def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """Return Theorem 2 and the binary form, each at its best order."""
-        log_kappa = np.asarray(log_kappa, float)
-        orders, epsilons = np.array(self.orders, float), np.array(self.epsilons, float)
-        usable = np.isfinite(epsilons)
-        shape = (-1, *[1] * log_kappa.ndim)
-
-        def least(bound: Callable[..., bounds.Logs], of: np.ndarray) -> np.ndarray:
-            if not of.any():
-                return np.zeros(log_kappa.shape)
-            some = orders[of].reshape(shape), epsilons[of].reshape(shape)
-            return np.asarray(bound(log_kappa[None], *some).min(axis=0))
-
-        return {
-            "binary Renyi": least(bounds.binary_renyi, usable),
-            "Theorem 2": least(bounds.renyi, usable & (orders > 1)),
-        }
-
-    def epsilon(self, delta: Number) -> float:
-        """Return the least epsilon at delta, if the curve is of both directions."""
-        domain.between("delta", delta, 0, 1)
-        orders, divergences = self._above_1
-        if not len(orders):
-            return float("inf")
-        return epsilons.of_renyi(divergences, delta, orders)
-
-    def delta(self, epsilon: Number) -> float:
-        """Return the least delta at epsilon, if the curve is of both directions."""
-        domain.at_least_0("epsilon", epsilon)
-        orders, divergences = self._above_1
-        if not len(orders):
-            return 1.0
-        return epsilons.delta_of_renyi(divergences, epsilon, orders)
-
-    @property
-    def _above_1(self) -> tuple[np.ndarray, np.ndarray]:
-        orders, divergences = np.array(self.orders, float), np.array(self.epsilons)
-        usable = (orders > 1) & np.isfinite(divergences)
-        return orders[usable], divergences[usable]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ZeroConcentratedDP(Guarantee):
-    """The guarantee of rho-zero-concentrated differential privacy alone."""
-
-    rho: Number
-    relation: str
-
-    def __post_init__(self) -> None:
-        domain.one("rho", self.rho)
-        domain.at_least_0("rho", self.rho)
-        domain.choice("relation", self.relation, bounds.RELATIONS)
-
-    def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """Return Corollary 4. (rho alone doesn't imply the Gaussian form.)"""
-        return {"Corollary 4": bounds.corollary_4(log_kappa, self.rho)}
-
-    @property
-    def _renyi(self) -> RenyiDP:
-        """The curve rho a, at orders a of 1 + 1e-3 to 1e6."""
-        orders = 1 + np.geomspace(1e-3, 1e6, 2000)
-        with np.errstate(over="ignore"):
-            curve = tuple((orders * float(self.rho)).tolist())
-        return RenyiDP(
-            orders=tuple(orders.tolist()), epsilons=curve, relation=self.relation
-        )
-
-    def epsilon(self, delta: Number) -> float:
-        """Return the least epsilon at delta, by the best order."""
-        return self._renyi.epsilon(delta)
-
-    def delta(self, epsilon: Number) -> float:
-        """Return the least delta at epsilon, by the best order."""
-        return self._renyi.delta(epsilon)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Laplace(PureDP):
-    """One number, released once with Laplace noise of scale sensitivity / eps."""
-
-    def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """Return the tight bound, and that of any epsilon."""
-        return {
-            "Laplace": bounds.laplace(log_kappa, self.eps),
-            "pure": bounds.pure(log_kappa, self.eps, self.relation),
-        }
-
-    def epsilon(self, delta: Number) -> float:
-        """Return the exact epsilon at delta: eps + 2 log(1 - delta)."""
-        at = float(domain.between("delta", delta, 0, 1))
-        return max(0.0, float(self.eps) + 2 * float(np.log1p(-at)))
-
-    def delta(self, epsilon: Number) -> float:
-        """Return the exact delta at epsilon: 1 - e^((epsilon - eps) / 2)."""
-        at = float(domain.at_least_0("epsilon", epsilon))
-        gap = min(0.0, at - float(self.eps)) if at < np.inf else 0.0
-        return float(-np.expm1(gap / 2))
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class LossDistribution(Guarantee):
-    """A pessimistic privacy loss distribution made by dp-accounting.
-
-    Attributes:
-      distribution: a PrivacyLossDistribution of dp_accounting.pld.
-      relation: the neighbouring relation that the distribution was made under.
-    """
-
-    distribution: Any
-    relation: str
-
-    def __post_init__(self) -> None:
-        domain.choice("relation", self.relation, bounds.RELATIONS)
-        if not hasattr(self.distribution, "get_delta_for_epsilon"):
-            raise domain.FieldError(
-                "distribution",
-                "Expected {} to be a PrivacyLossDistribution of dp-accounting, got"
-                f" {type(self.distribution).__name__}.",
-            )
-        # dp-accounting says it of the two parts alone.
-        for part in ("_pmf_remove", "_pmf_add"):
-            pmf = getattr(self.distribution, part, None)
-            if not getattr(pmf, "_pessimistic_estimate", True):
-                raise domain.FieldError(
-                    "distribution",
-                    "Expected {} to be made with pessimistic_estimate=True: an"
-                    " optimistic one gives bounds that don't hold.",
-                )
-
-    def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """Return the dual of the privacy loss."""
-        return {
-            "privacy loss": bounds.dual(log_kappa, *loss_grid.curve(self.distribution))
-        }
-
-    def epsilon(self, delta: Number) -> float:
-        """Return the least epsilon at delta."""
-        return loss_grid.epsilon(self.distribution, delta, 1)
-
-    def delta(self, epsilon: Number) -> float:
-        """Return the least delta at epsilon."""
-        return loss_grid.delta(self.distribution, epsilon, 1)

@@ -19,12 +19,8 @@ from scipy import special
 from dp import bounds, domain, poisson
 from dp.domain import Number, Numbers
 from dp.guarantee import Bounds, Guarantee, by_delta
-from dp.mechanisms import (
-    Gaussian,
-    PoissonGaussian,
-    RenyiDP,
-    require_sampled,
-)
+from dp.mechanisms import Gaussian, PoissonGaussian, require_sampled
+from dp.published import RenyiDP
 
 if TYPE_CHECKING:
     import dp_accounting

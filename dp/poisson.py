@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from dp import bounds, domain, loss_grid
+from dp import bounds, domain
 from dp.domain import Number, Numbers
 
 if TYPE_CHECKING:
@@ -158,20 +158,6 @@ def _usable(grid: float, sigma: float, probability: float, steps: int) -> float:
     second = _log_moment(2, sigma, probability)
     of_all = steps * second + 16 * math.sqrt(steps * second)
     return max(grid, max(one, of_all) / _LONGEST)
-
-
-def curve_of(
-    noise_multiplier: Number, probability: Number, steps: int, grid: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the `curve` of `losses`, and remember it."""
-    return _curve_of(*_setting(noise_multiplier, probability, steps), float(grid))
-
-
-@functools.lru_cache(maxsize=32)
-def _curve_of(
-    sigma: float, probability: float, steps: int, grid: float
-) -> tuple[np.ndarray, np.ndarray]:
-    return loss_grid.curve(losses(sigma, probability, steps, grid), steps, removal=True)
 
 
 def one_step(

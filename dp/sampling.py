@@ -215,7 +215,7 @@ def _allocated(run: RandomAllocation) -> Assumption:
             ),
             otherwise=(),
         )
-    known = dataclasses.replace(run.known, relation="zero_out")
+    known = dataclasses.replace(run.full, relation="zero_out")
     return Assumption(
         text=(
             f"secret random allocation: each record {joins}, uniformly, anew in each"

@@ -167,8 +167,8 @@ def test_without_a_secret_order_it_is_one_gaussian_step_an_epoch():
     ):
         run = dp.RandomAllocation(**(EXAMPLE | changed))
         gamma = dp.rero_bound(run, kappa=0.01).log_gamma
-        assert gamma == dp.rero_bound(run.known, kappa=0.01).log_gamma
-        assert run.epsilon(1e-5) == run.known.epsilon(1e-5)
+        assert gamma == dp.rero_bound(run.full, kappa=0.01).log_gamma
+        assert run.epsilon(1e-5) == run.full.epsilon(1e-5)
 
 
 def test_a_coarser_grid_and_fewer_points_only_loosen(monkeypatch):

@@ -57,7 +57,12 @@ def test_opacus_of_settings_that_changed_is_composed_as_it_was():
 
 def test_full_steps_of_several_noises_add_up_as_squares_of_1_over_sigma():
     parts = [
-        dp.Gaussian(noise_multiplier=s, steps=n, relation="replace_one")
+        dp.PoissonGaussian(
+            noise_multiplier=s,
+            sampling_probability=1.0,
+            steps=n,
+            relation="replace_one",
+        )
         for s, n in ((2.0, 3), (0.5, 1), (4.0, 8))
     ]
     run = dp.Composition(parts=tuple(parts))
