@@ -15,6 +15,8 @@ that has them. --times adds times of the bound, epsilon and calibration of an ex
 """
 
 import argparse
+import dataclasses
+import functools
 import json
 import math
 import secrets
@@ -26,7 +28,7 @@ import numpy as np
 from scipy import special
 
 import dp
-from dp import rates
+from dp import allocation, poisson, rates
 
 DRAWS, LEVEL = 20_000, 1 - 1e-9
 Losses = Callable[
@@ -39,18 +41,6 @@ def gaussian(rng: np.random.Generator, mu: float | np.ndarray) -> Losses:
     return lambda present: mu * (rng.normal(size=DRAWS) + mu * (present - 0.5))
 
 
-def steps_of(
-    rng: np.random.Generator, sigma: float, shape: tuple[int, int], taken: Callable
-) -> Callable[[bool], np.ndarray]:
-    """Exponents (x - 1/2) / sigma^2 of each step, where `taken` says who takes part."""
-
-    def draw(present: bool) -> np.ndarray:
-        part = taken((DRAWS, *shape)) if present else 0.0
-        return (rng.normal(size=(DRAWS, *shape)) * sigma + part - 0.5) / sigma**2
-
-    return draw
-
-
 def mechanism(rng: np.random.Generator, kind: str) -> tuple[dp.Guarantee, Losses]:
     """Draw a mechanism of a kind, and how its losses are drawn."""
     sigma, steps = float(np.exp(rng.uniform(-1, 1.6))), int(rng.integers(1, 30))
@@ -59,19 +49,30 @@ def mechanism(rng: np.random.Generator, kind: str) -> tuple[dp.Guarantee, Losses
     noise: dict[str, Any] = {"noise_multiplier": sigma, "steps": steps} | zero
     sampled = noise | {"sampling_probability": q}
     mu = math.sqrt(steps) / sigma
-    pairs = steps_of(rng, sigma, (1, steps), lambda shape: rng.random(shape) < q)
+
+    def exponents(part: Callable, present: bool, width: float = sigma) -> np.ndarray:
+        """(x - 1/2) / sigma^2 of each step, where `part` says who takes part."""
+        seen = rng.normal(size=(DRAWS, epochs, steps)) * width
+        return (seen + (part(seen.shape) if present else 0.0) - 0.5) / width**2
+
+    def sampled_steps(q: float, width: float) -> Losses:
+        def draw(present: bool) -> np.ndarray:
+            x = exponents(lambda shape: rng.random(shape) < q, present, width)
+            return np.logaddexp(np.log1p(-q), np.log(q) + x).sum(axis=(1, 2))
+
+        return draw
+
     if kind == "Gaussian":
         return dp.Gaussian(**noise), gaussian(rng, mu)
     if kind == "PoissonGaussian":
-        return dp.PoissonGaussian(**sampled), lambda present: np.logaddexp(
-            np.log1p(-q), np.log(q) + pairs(present)
-        ).sum(axis=(1, 2))
+        many = sampled | {"steps": epochs * steps}
+        return dp.PoissonGaussian(**many), sampled_steps(q, sigma)
     if kind == "RandomAllocation":
-        first = np.arange(steps) == 0
-        joined = steps_of(rng, sigma, (epochs, steps), lambda shape: first)
-        return dp.RandomAllocation(epochs=epochs, **noise), lambda present: (
-            special.logsumexp(joined(present), axis=2) - math.log(steps)
-        ).sum(axis=1)
+        return dp.RandomAllocation(epochs=epochs, **noise), lambda present: np.sum(
+            special.logsumexp(exponents(lambda _: np.arange(steps) == 0, present), 2)
+            - math.log(steps),
+            axis=1,
+        )
     if kind == "RevealedGaussian":
         return dp.RevealedGaussian(**sampled), lambda present: gaussian(
             rng, np.sqrt(rng.binomial(steps, q, DRAWS)) / sigma
@@ -79,23 +80,15 @@ def mechanism(rng: np.random.Generator, kind: str) -> tuple[dp.Guarantee, Losses
     if (
         kind == "FixedSizeGaussian"
     ):  # the others' gradients are opposite to the target's
-        half = steps_of(
-            rng, sigma / 2, (1, steps), lambda shape: rng.random(shape) < 0.2
-        )
-        fixed = dp.FixedSizeGaussian(
-            records=20, batch=4, **(noise | {"relation": "add_or_remove"})
-        )
-        return fixed, lambda present: np.logaddexp(
-            np.log(0.8), np.log(0.2) + half(present)
-        ).sum(axis=(1, 2))
-    if kind in ("RenyiDP", "ZeroConcentratedDP"):
-        orders = tuple(np.geomspace(1.05, 200, 60).tolist())
-        curve = tuple(a * mu**2 / 2 for a in orders)
-        held = {
-            "RenyiDP": lambda: dp.RenyiDP(orders=orders, epsilons=curve, **zero),
-            "ZeroConcentratedDP": lambda: dp.ZeroConcentratedDP(rho=mu**2 / 2, **zero),
-        }
-        return held[kind](), gaussian(rng, mu)
+        given = noise | {"steps": epochs * steps, "relation": "add_or_remove"}
+        fixed = dp.FixedSizeGaussian(records=20, batch=4, **given)
+        return fixed, sampled_steps(0.2, sigma / 2)
+    if kind == "ZeroConcentratedDP":
+        return dp.ZeroConcentratedDP(rho=mu**2 / 2, **zero), gaussian(rng, mu)
+    if kind == "RenyiDP":
+        orders = np.geomspace(1.05, 200, 60)
+        curve = {"orders": tuple(orders), "epsilons": tuple(orders * mu**2 / 2)}
+        return dp.RenyiDP(**curve, **zero), gaussian(rng, mu)
     eps = float(np.exp(rng.uniform(-2, 2)))
     if kind in ("Laplace", "LossDistribution"):
         from dp_accounting.pld import privacy_loss_distribution as pld
@@ -158,41 +151,34 @@ def check(rng: np.random.Generator, kind: str) -> tuple[bool, float]:
 
 
 def times() -> dict[str, float]:
-    """Seconds of the example, dp-accounting's beside ours in turns."""
+    """Seconds of the example, least of three, dp-accounting's in turns with ours."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    batches = {
-        way: dp.Batches(records=60_000, batch=256, epochs=15, sampling=way)
-        for way in ("poisson", "allocation")
+    drawn = dp.Batches(records=60_000, batch=256, epochs=15, sampling="poisson")
+    run = drawn.mechanism(noise_multiplier=1.1, relation="zero_out")
+    other = dataclasses.replace(drawn, sampling="allocation")
+    grid = {"value_discretization_interval": 2e-4, "log_mass_truncation_bound": -50}
+
+    def theirs() -> None:
+        q = run.sampling_probability
+        one = pld.from_gaussian_mechanism(1.1, sampling_prob=q, **grid)
+        one.self_compose(run.steps, 1e-15).get_epsilon_for_delta(1e-5)
+
+    least = functools.partial(dp.calibrate, 0.02, kappa=0.01, relation="zero_out")
+    calls: dict[str, Callable[[], Any]] = {
+        "theirs": theirs,
+        "ours": lambda: run.epsilon(1e-5),
+        "calibrate poisson": lambda: least(batches=drawn),
+        "calibrate allocation": lambda: least(batches=other),
     }
-    run = batches["poisson"].mechanism(noise_multiplier=1.1, relation="zero_out")
-    run.epsilon(0.1)  # imports
-
-    def theirs() -> float:
-        one = pld.from_gaussian_mechanism(
-            1.1,
-            value_discretization_interval=2e-4,
-            log_mass_truncation_bound=-50,
-            sampling_prob=run.sampling_probability,
-        )
-        return one.self_compose(run.steps, 1e-15).get_epsilon_for_delta(1e-5)
-
-    def ours() -> float:
-        dp.poisson._losses.cache_clear()
-        return run.epsilon(1e-5)
-
-    calls: dict[str, Callable[[], Any]] = {"theirs": theirs, "ours": ours}
-    for way, drawn in batches.items():
-        calls[f"calibrate {way}"] = lambda drawn=drawn: dp.calibrate(
-            0.02, kappa=0.01, batches=drawn, relation="zero_out"
-        )
-    spent: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(3):
-        for name, call in calls.items():
-            start = time.perf_counter()
-            call()
-            spent[name].append(time.perf_counter() - start)
-    return {name: round(min(s), 3) for name, s in spent.items()}
+    spent: dict[str, float] = {}
+    for name in [*calls] * 3:
+        for cached in (poisson._losses, allocation.losses, allocation.renyi):
+            cached.cache_clear()
+        start = time.perf_counter()
+        calls[name]()
+        spent[name] = min(spent.get(name, math.inf), time.perf_counter() - start)
+    return {name: round(seconds, 3) for name, seconds in spent.items()}
 
 
 def main() -> None:
@@ -219,7 +205,8 @@ def main() -> None:
     line = {
         "seed": arguments.seed,
         "mechanisms": len(results),
-        "below_truth": [row[0] for row in results if not row[1]],
+        "below_truth": sum(not row[1] for row in results),
+        "which": sorted({row[0] for row in results if not row[1]}),
         "loosest": loosest,
     }
     print(json.dumps(line | ({"seconds": times()} if arguments.times else {})))
