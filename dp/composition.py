@@ -14,6 +14,7 @@ from dp import domain, loss_grid, poisson
 from dp.mechanisms import Amplified, Gaussian, PoissonGaussian
 
 if TYPE_CHECKING:
+    from dp_accounting import dp_event
     from dp_accounting.pld import privacy_loss_distribution
 
 _TAIL = 1e-15
@@ -71,6 +72,12 @@ class Composition(Amplified):
             for p in self.parts
         ]
         return orders, np.sum(each, axis=0)
+
+    def event(self) -> "dp_event.DpEvent":
+        """Return dp-accounting's event: those of the parts, in their order."""
+        from dp_accounting import dp_event
+
+        return dp_event.ComposedDpEvent([part.event() for part in self.parts])
 
 
 @functools.lru_cache(maxsize=8)

@@ -4,8 +4,8 @@
     run = dp.from_event(event, relation="add_or_remove")
 
 An event doesn't name its relation, and accountants differ in what "replace_one"
-doubles; here it is the sensitivity of a Gaussian. noise_multiplier is over the most
-that removing a record moves the sum.
+doubles; here it is the sensitivity, for Gaussian and Laplace noise. noise_multiplier is
+over the most that removing a record moves the sum.
 """
 
 from collections.abc import Iterator
@@ -74,7 +74,8 @@ def _part(event: "dp_event.DpEvent", steps: int, relation: str) -> Guarantee:
         sigma = event.noise_multiplier
         return Gaussian(noise_multiplier=sigma, steps=steps, relation=relation)
     if isinstance(event, dp_event.LaplaceDpEvent) and steps == 1:
-        return Laplace(eps=1 / event.noise_multiplier, relation=relation)
+        moved = 2.0 if relation == "replace_one" else 1.0
+        return Laplace(eps=moved / event.noise_multiplier, relation=relation)
     if isinstance(event, dp_event.ZCDpEvent) and not event.xi:
         return ZeroConcentratedDP(rho=steps * event.rho, relation=relation)
     inner = getattr(event, "event", None)
@@ -104,39 +105,3 @@ def _refused(event: object) -> domain.FieldError:
         f" one Laplace or rho of zero-concentrated privacy, got {event!r:.90}. Compose"
         " its privacy losses yourself: dp.LossDistribution takes them.",
     )
-
-
-def event_of(mechanism: Guarantee) -> "dp_event.DpEvent":
-    """Return dp-accounting's event of a mechanism.
-
-    Raises: FieldError: it has none, such as random allocation.
-    """
-    from dp_accounting import dp_event
-
-    if isinstance(mechanism, Composition):
-        return dp_event.ComposedDpEvent([event_of(part) for part in mechanism.parts])
-    if isinstance(mechanism, Laplace):
-        return dp_event.LaplaceDpEvent(1 / float(mechanism.eps))
-    if isinstance(mechanism, ZeroConcentratedDP):
-        return dp_event.ZCDpEvent(float(mechanism.rho))
-    if isinstance(mechanism, Gaussian) and isinstance(
-        mechanism.noise_multiplier, tuple
-    ):
-        steps = [dp_event.GaussianDpEvent(s) for s in mechanism.noise_multiplier]
-        return dp_event.ComposedDpEvent(steps)
-    if not isinstance(mechanism, Gaussian | PoissonGaussian | FixedSizeGaussian):
-        name = type(mechanism).__name__
-        raise domain.FieldError(
-            "mechanism",
-            f"Expected {{}} that dp-accounting has an event of, not {name}.",
-        )
-    step: dp_event.DpEvent
-    step = dp_event.GaussianDpEvent(float(mechanism.noise_multiplier))  # type: ignore[arg-type]
-    if isinstance(mechanism, PoissonGaussian) and mechanism.sampling_probability < 1:
-        q = float(mechanism.sampling_probability)
-        step = dp_event.PoissonSampledDpEvent(q, step)
-    if isinstance(mechanism, FixedSizeGaussian):
-        step = dp_event.SampledWithoutReplacementDpEvent(
-            mechanism.records, mechanism.batch, step
-        )
-    return dp_event.SelfComposedDpEvent(step, mechanism.steps)

@@ -60,10 +60,15 @@ class Guarantee(abc.ABC):
         return np.asarray(-np.expm1(np.clip(least, logs, 0.0)))
 
     def event(self) -> "dp_event.DpEvent":
-        """Return dp-accounting's event of this mechanism; see `dp.from_event`."""
-        from dp import events
+        """Return dp-accounting's event of this mechanism; see `dp.from_event`.
 
-        return events.event_of(self)
+        Raises: FieldError: it has none, such as random allocation.
+        """
+        name = type(self).__name__
+        raise domain.FieldError(
+            "mechanism",
+            f"Expected {{}} that dp-accounting has an event of, not {name}.",
+        )
 
     def _tests(self, log_rates: np.ndarray) -> Bounds:
         """Bound log true positives, given log false positives: as gamma by default."""

@@ -26,6 +26,7 @@ from dp.guarantee import Bounds, Guarantee
 from dp.published import RenyiDP
 
 if TYPE_CHECKING:
+    from dp_accounting import dp_event
     from dp_accounting.pld import privacy_loss_distribution
 
 
@@ -107,6 +108,15 @@ class Gaussian(Guarantee):
         """Return the exact delta at epsilon, under the relation."""
         domain.at_least_0("epsilon", epsilon)
         return epsilons.delta_of_mu(self.mu, epsilon)
+
+    def event(self) -> "dp_event.DpEvent":
+        """Return dp-accounting's event: one Gaussian a step."""
+        from dp_accounting import dp_event
+
+        each = [dp_event.GaussianDpEvent(s) for s in self._sigmas.ravel().tolist()]
+        if len(each) == 1:
+            return dp_event.SelfComposedDpEvent(each[0], self.steps)
+        return dp_event.ComposedDpEvent(each)
 
 
 def require_sampled(noise_multiplier: Number, steps: int, relation: str) -> None:
@@ -245,6 +255,16 @@ class PoissonGaussian(Amplified):
         (second,) = poisson.renyi(np.array([2]), *run)
         orders = poisson.orders_for(log_kappa, second / 2)
         return orders, poisson.renyi(orders, *run)
+
+    def event(self) -> "dp_event.DpEvent":
+        """Return dp-accounting's event."""
+        from dp_accounting import dp_event
+
+        if self.sampling_probability == 1:
+            return self.full.event()
+        step = dp_event.GaussianDpEvent(float(self.noise_multiplier))
+        sampled = dp_event.PoissonSampledDpEvent(float(self.sampling_probability), step)
+        return dp_event.SelfComposedDpEvent(sampled, self.steps)
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
         """Bound as `Amplified`, and by what is exact: one step, never sampled."""

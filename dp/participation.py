@@ -325,6 +325,16 @@ class FixedSizeGaussian(Guarantee):
             return self.removal.bounds(log_rates)
         return by_delta(self.delta, log_rates)
 
+    def event(self) -> "dp_accounting.DpEvent":
+        """Return dp-accounting's event."""
+        import dp_accounting
+
+        step = dp_accounting.GaussianDpEvent(float(self.noise_multiplier))
+        drawn = dp_accounting.SampledWithoutReplacementDpEvent(
+            self.records, self.batch, step
+        )
+        return dp_accounting.SelfComposedDpEvent(drawn, self.steps)
+
     def _accountant(self) -> "dp_accounting.rdp.RdpAccountant | None":
         """Return the accountant of replacing a record; None: too little noise."""
         half = min(float(self.noise_multiplier) / 2, _MOST)

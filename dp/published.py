@@ -6,13 +6,16 @@ Used under the neighbouring relation that they were computed under (see `bounds`
 import abc
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dp import bounds, domain, epsilons, loss_grid
 from dp.domain import Number
 from dp.guarantee import Bounds, Guarantee
+
+if TYPE_CHECKING:
+    from dp_accounting import dp_event
 
 
 class _Pairs(Guarantee):
@@ -191,6 +194,12 @@ class ZeroConcentratedDP(Guarantee):
         """Return the least delta at epsilon, by the best order."""
         return self._renyi.delta(epsilon)
 
+    def event(self) -> "dp_event.DpEvent":
+        """Return dp-accounting's event."""
+        from dp_accounting import dp_event
+
+        return dp_event.ZCDpEvent(float(self.rho))
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Laplace(PureDP):
@@ -213,6 +222,13 @@ class Laplace(PureDP):
         at = float(domain.at_least_0("epsilon", epsilon))
         gap = min(0.0, at - float(self.eps)) if at < np.inf else 0.0
         return float(-np.expm1(gap / 2))
+
+    def event(self) -> "dp_event.DpEvent":
+        """Return dp-accounting's event; "replace_one" is twice the sensitivity."""
+        from dp_accounting import dp_event
+
+        moved = 2.0 if self.relation == "replace_one" else 1.0
+        return dp_event.LaplaceDpEvent(moved / float(self.eps))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
