@@ -55,7 +55,7 @@ class Guarantee(abc.ABC):
         """
         rates = domain.probability("alpha", alpha)
         with np.errstate(divide="ignore"):
-            logs = np.log(rates)
+            logs = np.asarray(np.log(rates))
         least = np.min([*np.broadcast_arrays(*self._tests(logs).values())], axis=0)
         return np.asarray(-np.expm1(np.clip(least, logs, 0.0)))
 

@@ -9,7 +9,6 @@ from scipy import integrate, stats
 
 import dp
 from dp import bounds, loss_grid, poisson
-from tests.dp import simulation
 
 
 def run(sigma, q, steps, relation="zero_out"):
@@ -79,15 +78,6 @@ def test_epsilon_of_full_batches_is_that_of_dp_accounting(delta):
         full = dp.Gaussian(noise_multiplier=sigma, steps=1, relation="zero_out")
         theirs = dp_accounting.get_epsilon_gaussian(1 / full.mu, delta)
         assert full.epsilon(delta) == theirs
-
-
-def test_simulation_agrees_within_its_margins(rng):
-    given = {"noise_multiplier": 1.0, "probability": 0.05, "steps": 50}
-    found = simulation.simulate(0.1, **given, samples=20_000, rng=rng)
-    tight = float(dp.rero_bound(run(1.0, 0.05, 50), kappa=0.1).gamma)
-    assert found.low <= tight <= found.high
-    assert found.gamma == pytest.approx(tight, rel=0.02)
-    assert found.high - found.low < 0.06
 
 
 def test_riskcal_is_unsafe_where_kappa_is_small_and_this_is_not():

@@ -8,7 +8,8 @@ import pytest
 from scipy import integrate, stats
 
 import dp
-from dp import participation
+from dp import participation, rero
+from dp import sampling as words
 
 RUN = {"noise_multiplier": 1.1, "relation": "zero_out"}
 SMALL = {"records": 20, "batch": 2, "epochs": 2}
@@ -206,18 +207,34 @@ def test_removal_from_batches_that_are_cut_is_said_to_be_another_matter():
     assert "use zero_out" not in dp.assumption(run).text
 
 
-@pytest.mark.parametrize("sampling", ["poisson", "shuffled", "fixed"])
-@pytest.mark.parametrize("relation", ["zero_out", "replace_one"])
-def test_calibration_of_batches_undoes_their_bound(sampling, relation):
+@pytest.mark.parametrize("sampling", words.SAMPLINGS)
+@pytest.mark.parametrize(
+    ("relation", "wanted"),
+    [
+        ("zero_out", {"gamma": 0.2}),
+        ("replace_one", {"gamma": 0.2}),
+        ("zero_out", {"epsilon": 1.5}),
+        ("zero_out", {"advantage": 0.3}),
+    ],
+)
+def test_calibration_of_batches_undoes_what_is_wanted(sampling, relation, wanted):
     batches = dp.Batches(sampling=sampling, **SMALL)
-    found = dp.calibrate(0.2, kappa=0.1, batches=batches, relation=relation)
+    found = dp.calibrate(**wanted, kappa=0.1, batches=batches, relation=relation)
     sigma = found.noise_multiplier
+    ((name, value),) = wanted.items()
 
     def at(sigma):
         run = batches.mechanism(noise_multiplier=sigma, relation=relation)
-        return gamma(run, 0.1)
+        if name == "gamma":
+            return gamma(run, 0.1)
+        return run.epsilon(1e-5) if name == "epsilon" else run.advantage()
 
-    assert at(sigma) == float(found.bound.gamma) <= 0.2 < at(0.999 * sigma)
+    assert at(sigma) <= value < at(0.999 * sigma)
+    assert found.epsilon == found.mechanism.epsilon(1e-5)
+    assert gamma(found.mechanism, 0.1) == float(found.bound.gamma)
+    shown = str(found)
+    assert "\n" not in shown
+    assert shown.startswith(f"noise multiplier {rero.rounded_up(sigma, 6)}, kappa 0.1")
 
 
 @pytest.mark.parametrize(
