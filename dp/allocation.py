@@ -72,6 +72,7 @@ class RandomAllocation(Amplified):
     relation: str
     grid: float = poisson.FINE
     _unhidden = "known order"
+    _larger_divergences = False  # not known of allocation
 
     def __post_init__(self) -> None:
         require_sampled(self.noise_multiplier, self.steps, self.relation)

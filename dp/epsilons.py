@@ -102,7 +102,7 @@ def delta_of_mu(mu: float, epsilon: Number) -> float:
 
     A difference of two terms, rounded up by what it may lose to cancellation.
     """
-    if mu == 0 or np.isinf(1 / mu) or epsilon == np.inf:
+    if mu == 0 or np.isinf(1 / mu):
         return 0.0
     if mu >= LARGE:
         return float(special.ndtr(mu / 2 - epsilon / mu))

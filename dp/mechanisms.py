@@ -106,7 +106,7 @@ class Gaussian(Guarantee):
 
     def delta(self, epsilon: Number) -> float:
         """Return the exact delta at epsilon, under the relation."""
-        domain.at_least_0("epsilon", epsilon)
+        domain.finite_at_least_0("epsilon", epsilon)
         return epsilons.delta_of_mu(self.mu, epsilon)
 
     def event(self) -> "dp_event.DpEvent":
@@ -134,6 +134,9 @@ class Amplified(Guarantee):
     steps: int
     relation: str
     _unhidden = "full batch"
+    # Whether Renyi divergences from training without to with are no less than those of
+    # the other direction, which epsilon and delta are of too.
+    _larger_divergences = True
 
     @property
     @abc.abstractmethod
@@ -182,20 +185,24 @@ class Amplified(Guarantee):
         full = self.full.epsilon(delta)
         if not self.hidden or not full:
             return full
-        by_orders = self.renyi(np.asarray(np.log(delta))).epsilon(delta)
-        losses = self.losses()
-        by_losses = loss_grid.epsilon(*losses, delta) if losses else np.inf
-        return min(full, by_orders, by_losses)
+        found, losses = [full], self.losses()
+        if self._larger_divergences:
+            found.append(self.renyi(np.asarray(np.log(delta))).epsilon(delta))
+        if losses is not None:
+            found.append(loss_grid.epsilon(*losses, delta))
+        return min(found)
 
     def delta(self, epsilon: Number) -> float:
         """Return the least delta at epsilon that is certified, under the relation."""
         full = self.full.delta(epsilon)
         if not self.hidden or not full:
             return full
-        by_orders = self.renyi(np.asarray(np.log(full))).delta(epsilon)
-        losses = self.losses()
-        by_losses = loss_grid.delta(*losses, epsilon) if losses else 1.0
-        return min(full, by_orders, by_losses)
+        found, losses = [full], self.losses()
+        if self._larger_divergences:
+            found.append(self.renyi(np.asarray(np.log(full))).delta(epsilon))
+        if losses is not None:
+            found.append(loss_grid.delta(*losses, epsilon))
+        return min(found)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

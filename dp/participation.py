@@ -89,10 +89,10 @@ def own_steps_delta(
 
     mu, probability and steps are those of `own_steps`.
     """
-    epsilon = float(domain.at_least_0("epsilon", epsilon))
+    epsilon = float(domain.finite_at_least_0("epsilon", epsilon))
     mu = float(domain.at_least_0("mu", mu))
     mus, weights = _taken(mu, probability, steps)
-    if mu == 0 or epsilon == math.inf:
+    if mu == 0:
         return 0.0
     return min(1.0, _mean_delta(epsilon, mus, weights) * (1 + 1e-9) + 1e-16)
 
@@ -194,7 +194,7 @@ class RevealedGaussian(Guarantee):
 
     def delta(self, epsilon: Number) -> float:
         """Return delta at epsilon, under the relation; see `epsilon`."""
-        domain.at_least_0("epsilon", epsilon)
+        domain.finite_at_least_0("epsilon", epsilon)
         if self.relation == "add_or_remove" and self.sampling_probability < 1:
             return self._ever
         return own_steps_delta(
@@ -311,12 +311,12 @@ class FixedSizeGaussian(Guarantee):
 
     def delta(self, epsilon: Number) -> float:
         """Return the least delta at epsilon that is certified, under the relation."""
-        domain.at_least_0("epsilon", epsilon)
+        domain.finite_at_least_0("epsilon", epsilon)
         if self.relation == "add_or_remove" and self.batch < self.records:
             return self.removal.delta(epsilon)
         known = self.known.delta(epsilon)
         accountant = self._accountant()
-        if self.batch == self.records or accountant is None or epsilon == math.inf:
+        if self.batch == self.records or accountant is None:
             return known
         return min(known, float(accountant.get_delta(float(epsilon))))
 

@@ -33,7 +33,7 @@ class _Pairs(Guarantee):
 
     def delta(self, epsilon: Number) -> float:
         """Return the least delta at epsilon that the pairs imply."""
-        domain.at_least_0("epsilon", epsilon)
+        domain.finite_at_least_0("epsilon", epsilon)
         return epsilons.delta_of_pairs(*self._curve, epsilon)
 
 
@@ -147,7 +147,7 @@ class RenyiDP(Guarantee):
 
     def delta(self, epsilon: Number) -> float:
         """Return the least delta at epsilon, if the curve is of both directions."""
-        domain.at_least_0("epsilon", epsilon)
+        domain.finite_at_least_0("epsilon", epsilon)
         orders, divergences = self._above_1
         if not len(orders):
             return 1.0
@@ -219,9 +219,8 @@ class Laplace(PureDP):
 
     def delta(self, epsilon: Number) -> float:
         """Return the exact delta at epsilon: 1 - e^((epsilon - eps) / 2)."""
-        at = float(domain.at_least_0("epsilon", epsilon))
-        gap = min(0.0, at - float(self.eps)) if at < np.inf else 0.0
-        return float(-np.expm1(gap / 2))
+        at = float(domain.finite_at_least_0("epsilon", epsilon))
+        return float(-np.expm1(min(0.0, at - float(self.eps)) / 2))
 
     def event(self) -> "dp_event.DpEvent":
         """Return dp-accounting's event; "replace_one" is twice the sensitivity."""

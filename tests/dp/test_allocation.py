@@ -180,3 +180,16 @@ def test_a_coarser_grid_and_fewer_points_only_loosen(monkeypatch):
     monkeypatch.setattr(allocation, "_PER_DEVIATION", 4)
     rough = dataclasses.replace(run, grid=1.9e-4).bounds(np.log([1e-6, 0.01, 0.3]))
     assert np.all(rough["privacy loss"] > fine)
+
+
+def test_epsilon_is_of_both_directions():
+    """Renyi divergences are of one, so that they may not lower it."""
+    run = dp.RandomAllocation(**(EXAMPLE | {"noise_multiplier": 8.0, "epochs": 3}))
+    both = loss_grid.grids(run.losses()[0])
+    for delta in (1e-3, 1e-9):
+        epsilon = run.epsilon(delta)
+        assert max(grid.deltas(np.array([epsilon]))[0] for grid in both) <= delta
+        assert run.delta(epsilon) == pytest.approx(delta, rel=1e-6)
+    alone = dataclasses.replace(run, epochs=allocation._MOST_EPOCHS + 1)
+    assert alone.losses() is None
+    assert alone.epsilon(1e-5) == alone.full.epsilon(1e-5)
