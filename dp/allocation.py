@@ -21,7 +21,6 @@ adaptive steps lose no more; computing it on a grid is also in their arXiv:2602.
 import dataclasses
 import functools
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -29,10 +28,8 @@ from scipy import special
 
 from dp import domain, lattice, poisson
 from dp.domain import Number
+from dp.loss_grid import Distribution
 from dp.mechanisms import Amplified, Gaussian, require_sampled
-
-if TYPE_CHECKING:
-    from dp_accounting.pld import privacy_loss_distribution
 
 # Noise multipliers between which losses are computed. Below, the order counts as known;
 # above, the noise that is accounted for is less than the real one.
@@ -98,9 +95,7 @@ class RandomAllocation(Amplified):
         counted = self.relation != "replace_one" and self.steps > 1
         return counted and _LEAST <= self.noise_multiplier < math.inf
 
-    def losses(
-        self,
-    ) -> "tuple[privacy_loss_distribution.PrivacyLossDistribution, int] | None":
+    def losses(self) -> tuple[Distribution, int] | None:
         """Return the distribution of privacy losses, and the number of epochs."""
         if self.epochs > _MOST_EPOCHS:
             return None
@@ -145,9 +140,7 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 @functools.lru_cache(maxsize=32)
-def losses(
-    sigma: float, steps: int, epochs: int, grid: float
-) -> "privacy_loss_distribution.PrivacyLossDistribution":
+def losses(sigma: float, steps: int, epochs: int, grid: float) -> Distribution:
     """Compute the privacy loss distribution of all epochs, rounded up."""
     # A second, which bounds in closed form don't need.
     from dp_accounting.pld import pld_pmf, privacy_loss_distribution

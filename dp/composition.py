@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dp import domain, loss_grid, poisson
+from dp.loss_grid import Distribution
 from dp.mechanisms import Amplified, Gaussian, PoissonGaussian
 
 if TYPE_CHECKING:
     from dp_accounting import dp_event
-    from dp_accounting.pld import privacy_loss_distribution
 
 _TAIL = 1e-15
 
@@ -57,9 +57,7 @@ class Composition(Amplified):
         """Whether sampling is counted in some part."""
         return any(part.hidden for part in self.parts)
 
-    def losses(
-        self,
-    ) -> "tuple[privacy_loss_distribution.PrivacyLossDistribution, int]":
+    def losses(self) -> tuple[Distribution, int]:
         """Compose the privacy losses of all parts on the coarsest of their grids."""
         return _composed(self.parts), self.steps
 
@@ -81,9 +79,7 @@ class Composition(Amplified):
 
 
 @functools.lru_cache(maxsize=8)
-def _composed(
-    parts: tuple[PoissonGaussian, ...],
-) -> "privacy_loss_distribution.PrivacyLossDistribution":
+def _composed(parts: tuple[PoissonGaussian, ...]) -> Distribution:
     made = [part.losses()[0] for part in parts]
     coarsest = max(loss_grid.grids(one)[0].spacing for one in made)
     again = [dataclasses.replace(part, grid=coarsest) for part in parts]

@@ -23,11 +23,11 @@ import numpy as np
 from dp import bounds, domain, epsilons, loss_grid, poisson
 from dp.domain import Number
 from dp.guarantee import Bounds, Guarantee
+from dp.loss_grid import Distribution
 from dp.published import RenyiDP
 
 if TYPE_CHECKING:
     from dp_accounting import dp_event
-    from dp_accounting.pld import privacy_loss_distribution
 
 
 @runtime_checkable
@@ -149,9 +149,7 @@ class Amplified(Guarantee):
         """Whether the secret is counted."""
 
     @abc.abstractmethod
-    def losses(
-        self,
-    ) -> "tuple[privacy_loss_distribution.PrivacyLossDistribution, int] | None":
+    def losses(self) -> tuple[Distribution, int] | None:
         """Return the distribution of privacy losses, and of how many it is composed."""
 
     @abc.abstractmethod
@@ -249,9 +247,7 @@ class PoissonGaussian(Amplified):
         """Whether sampling is counted."""
         return self.sampling_probability < 1 and self.relation != "replace_one"
 
-    def losses(
-        self,
-    ) -> "tuple[privacy_loss_distribution.PrivacyLossDistribution, int]":
+    def losses(self) -> tuple[Distribution, int]:
         """Return the distribution of privacy losses, and the number of steps."""
         sigma, q = self.noise_multiplier, self.sampling_probability
         return poisson.losses(sigma, q, self.steps, self.grid), self.steps

@@ -11,7 +11,6 @@ sampled stays hidden: a bound that holds for any sigma.
 
 import functools
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -19,9 +18,7 @@ from scipy import special
 
 from dp import bounds, domain
 from dp.domain import Number, Numbers
-
-if TYPE_CHECKING:
-    from dp_accounting.pld import privacy_loss_distribution
+from dp.loss_grid import Distribution
 
 FINE, COARSE = 2e-4, 1e-3  # grids of the privacy loss; errors of 4e-6 and 1e-4
 _TAIL = 1e-15
@@ -100,7 +97,7 @@ def renyi(
 
 def losses(
     noise_multiplier: Number, probability: Number, steps: int, grid: float = FINE
-) -> "privacy_loss_distribution.PrivacyLossDistribution":
+) -> Distribution:
     """Compute the privacy loss distribution of all steps, rounded up.
 
     Where sigma is so small, or steps so many, that the grid would be very long, it is
@@ -116,9 +113,7 @@ def losses(
 
 
 @functools.lru_cache(maxsize=32)
-def _losses(
-    sigma: float, probability: float, steps: int, grid: float
-) -> "privacy_loss_distribution.PrivacyLossDistribution":
+def _losses(sigma: float, probability: float, steps: int, grid: float) -> Distribution:
     """Compute `losses`, and remember them."""
     # A second, which bounds in closed form don't need.
     from dp_accounting import NeighboringRelation
