@@ -18,7 +18,7 @@ import numpy as np
 
 import dp
 import shadow
-from dp import accounting, rates
+from dp import rates
 from dp.gradient import PrivacyConfig
 from informed.attacks import prior_aware
 from informed.experiment.training_settings import TrainingConfig
@@ -45,9 +45,9 @@ def main() -> None:
     )
     rows = []
     for number, epsilon in enumerate(EPSILONS):
-        sigma = accounting.noise_multiplier(
-            epsilon, DELTA, steps=STEPS, relation="zero_out"
-        )
+        sigma = dp.calibrate(
+            epsilon=epsilon, delta=DELTA, steps=STEPS, relation="zero_out"
+        ).noise_multiplier
         private = PrivacyConfig(clip_norm=CLIP_NORM, noise_multiplier=sigma)
         training = TrainingConfig(
             epochs=STEPS, learning_rate=9.0, momentum=0.0, privacy=private

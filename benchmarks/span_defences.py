@@ -34,7 +34,6 @@ from sklearn.linear_model import LogisticRegression
 
 import dp
 from benchmarks import span_data
-from dp import accounting
 from informed.attacks import span
 from informed.attacks.impossible import ReconstructionImpossibleError
 from informed.attacks.span.basis import Basis
@@ -193,7 +192,7 @@ def played(data: str, args: Any) -> Iterator[dict[str, Any]]:
                 noise_multiplier=amount, steps=_STEPS, relation="zero_out"
             )
             bound = dp.rero_bound(run, kappa=1 / (gallery.shape[0] + 1))
-            line["epsilon"] = math.ceil(100 * accounting.epsilon(run, 1e-5)) / 100
+            line["epsilon"] = math.ceil(100 * run.epsilon(1e-5)) / 100
             line["bound"] = math.ceil(1e4 * float(bound.gamma)) / 1e4
         yield line
 

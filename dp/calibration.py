@@ -1,4 +1,4 @@
-"""The least noise that keeps reconstruction below a probability.
+"""The least noise that keeps reconstruction, an advantage or epsilon below a value.
 
 Protection from reconstruction needs less noise than protection from membership
 inference: `Calibration.epsilon` tells what epsilon the calibrated run has, often far
@@ -6,47 +6,42 @@ above what anyone would call private.
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 from scipy import optimize, special
 
-from dp import accounting, bounds, domain, poisson
+from dp import bounds, domain, epsilons
+from dp.allocation import RandomAllocation
 from dp.domain import Number
-from dp.mechanisms import Gaussian, Mechanism, PoissonGaussian
-from dp.participation import FixedSizeGaussian
-from dp.rero import ReRoBound, rero_bound
-from dp.sampling import Batches
+from dp.mechanisms import Gaussian, PoissonGaussian
+from dp.rero import ReRoBound, rero_bound, rounded_up
+from dp.sampling import Batches, Run
 
-Sampled = TypeVar("Sampled", PoissonGaussian, FixedSizeGaussian)
-_BRACKET, _STEP, _TOLERANCE, _MARGIN = 0.2, 1e-2, 1e-4, 3e-6  # of log sigma
-_LEAST = 0.05  # sigma, where batches are sampled
-_ROUNDING = (
-    1e-2  # of the privacy loss, steps times grid^2: beyond, a grid is too coarse
-)
-_EVALUATIONS = 40  # on the fine grid; secants take 2 to 6
-# Of sigma, where a bound that is verified fails: steps grow 16-fold up to here, then by
-# a quarter, as far from the root a grid may say nothing.
-_LARGE_STEP = 1e-3
+_MARGIN = 3e-6  # of log sigma, by which it is rounded up
+_LEAST = math.log(0.02)  # log sigma, where batches are sampled
+_BRACKET, _EVALUATIONS = 0.2, 40  # a step of log sigma; secants take 2 to 6 of these
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Calibration:
-    """A noise multiplier, and the bound that was verified for it.
+    """A noise multiplier, and what was verified for it.
 
     Attributes:
       noise_multiplier: sigma; 0 where no noise is needed, as the target is sampled too
         seldom.
+      mechanism: the run with that noise, or with next to none.
       bound: the bound on reconstruction at that sigma, computed again after rounding
-        up.
-      epsilon, delta: the parameters of differential privacy at that sigma; epsilon is
-        infinite where it is 0.
+        up; None: no kappa was given.
+      epsilon, delta: the parameters of differential privacy at that sigma.
     """
 
     noise_multiplier: float
-    bound: ReRoBound
+    mechanism: Run
+    bound: ReRoBound | None
     epsilon: float
     delta: float
 
@@ -55,10 +50,18 @@ class Calibration:
         domain.at_least_0("epsilon", self.epsilon)
         domain.between("delta", self.delta, 0, 1)
 
+    def __str__(self) -> str:
+        parts = [f"noise multiplier {rounded_up(self.noise_multiplier, 6)}"]
+        parts += [] if self.bound is None else [str(self.bound)]
+        epsilon = f"epsilon {rounded_up(self.epsilon, 4)} at delta {self.delta:g}"
+        return ", ".join([*parts, f"{epsilon} ({self.mechanism.relation})"])
+
 
 def calibrate(
-    gamma: Number,
+    gamma: Number | None = None,
     *,
+    advantage: Number | None = None,
+    epsilon: Number | None = None,
     relation: str,
     steps: int | None = None,
     sampling_probability: Number = 1.0,
@@ -67,222 +70,194 @@ def calibrate(
     log_kappa: Number | None = None,
     delta: Number = 1e-5,
 ) -> Calibration:
-    """Find the smallest noise multiplier with P[reconstruction] <= gamma.
+    """Find the smallest noise multiplier that keeps one quantity below a value.
 
     Args:
-      gamma: allowed probability of success, in (0, 1].
+      gamma: the probability of reconstruction, in (0, 1]; needs a kappa.
+      advantage: true minus false positives of every test for the target, in (0, 1).
+      epsilon: epsilon at delta, > 0. Exactly one of these three is given.
       relation: the neighbouring relation, one of `dp.bounds.RELATIONS`; "zero_out" is
-        always valid.
+        always valid for reconstruction.
       steps: the number of training steps; either this, or `batches`.
       sampling_probability: probability of a record to be in a step; 1 for full batches.
         It is secret Poisson sampling.
       batches: how training draws its batches, in other words.
-      kappa, log_kappa: success without the release; exactly one.
-      delta: the delta at which epsilon is reported.
+      kappa, log_kappa: success without the release; at most one.
+      delta: the delta of epsilon.
     Raises: ValueError: gamma <= kappa, which no noise reaches; other arguments outside
       their range.
     """
     domain.choice("relation", relation, bounds.RELATIONS)
-    if batches is not None:
-        if steps is not None or sampling_probability != 1:
-            raise domain.FieldError(
-                "batches", "Expected either {} or steps, which say the same. Drop one."
+    domain.between("delta", delta, 0, 1)
+    design, most = _design(relation, steps, sampling_probability, batches)
+    base = None
+    if gamma is not None or kappa is not None or log_kappa is not None:
+        base = float(domain.baseline(kappa, log_kappa))
+    if sum(value is not None for value in (gamma, advantage, epsilon)) != 1:
+        raise domain.FieldError(
+            "gamma", "Expected exactly one of {}, advantage and epsilon."
+        )
+    measure: Callable[[Any], float]
+    if gamma is not None:
+        assert base is not None
+        wanted = _reachable(gamma, base)
+        mu = float(special.ndtri_exp(wanted) - special.ndtri_exp(base))
+        measure = functools.partial(_of_gamma, base, wanted, float(gamma))
+    elif advantage is not None:
+        share = float(domain.between("advantage", advantage, 0, 1))
+        mu = 2 * float(special.ndtri((1 + share) / 2))
+
+        def measure(run: Any) -> float:
+            return _log_ratio(run.advantage(), share)
+    else:
+        assert epsilon is not None
+        allowed = float(domain.finite_above("epsilon", epsilon, 0))
+        mu = epsilons.mu_of(allowed, float(delta))
+
+        def measure(run: Any) -> float:
+            return _log_ratio(run.epsilon(delta), allowed)
+
+    if most.mu / np.finfo(float).max >= mu:
+        raise domain.FieldError(
+            "gamma", "Expected {} to be above kappa by more than rounding."
+        )
+    tiny = float(np.finfo(float).tiny)
+    sigma, run = 0.0, design(tiny)
+    if mu < math.inf and measure(run) > 0:
+        near = np.asarray(math.log(delta) if base is None else base)
+
+        @functools.cache
+        def excess(log_sigma: float) -> float:
+            return measure(design(math.exp(log_sigma)))
+
+        def by_renyi(log_sigma: float) -> float:
+            run = design(math.exp(log_sigma))
+            assert isinstance(run, PoissonGaussian | RandomAllocation)
+            return measure(run.renyi(near))
+
+        sampled = isinstance(run, PoissonGaussian | RandomAllocation)
+        rough = by_renyi if sampled else excess
+        sigma = math.exp(_smallest(excess, rough, math.log(most.mu / mu)))
+        run = design(sigma)
+    return Calibration(
+        noise_multiplier=sigma,
+        mechanism=run,
+        bound=None if base is None else rero_bound(run, log_kappa=base),
+        epsilon=run.epsilon(delta),
+        delta=float(delta),
+    )
+
+
+def _design(
+    relation: str, steps: int | None, probability: Number, batches: Batches | None
+) -> tuple[Callable[[float], Run], Gaussian]:
+    """Return sigma -> mechanism, and full batches of noise 1 that are as weak."""
+    if batches is None:
+        steps = domain.integer("steps", steps, 1)
+        q = float(domain.share("sampling_probability", probability))
+
+        def sampled(sigma: float) -> Run:
+            return PoissonGaussian(
+                noise_multiplier=sigma,
+                sampling_probability=q,
+                steps=steps,
+                relation=relation,
             )
-        steps, sampling_probability = batches.steps, batches.sampling_probability
-        if batches.sampling == "shuffled":
-            batches.mechanism(noise_multiplier=1.0, relation=relation)
-            steps, sampling_probability = batches.epochs, 1.0
-    steps = domain.integer("steps", steps, 1)
-    base = float(domain.baseline(kappa, log_kappa))
+
+        return sampled, Gaussian(noise_multiplier=1.0, steps=steps, relation=relation)
+    if steps is not None or probability != 1:
+        raise domain.FieldError(
+            "batches", "Expected either {} or steps, which say the same. Drop one."
+        )
+    once = batches.sampling in ("shuffled", "allocation")  # an epoch
+    most = batches.epochs if once else batches.steps
+
+    def drawn(sigma: float) -> Run:
+        return batches.mechanism(noise_multiplier=sigma, relation=relation)
+
+    drawn(1.0)  # refuses what there isn't
+    return drawn, Gaussian(noise_multiplier=1.0, steps=most, relation=relation)
+
+
+def _reachable(gamma: Number, base: float) -> float:
+    """Return log gamma, or refuse one that isn't above kappa."""
     domain.above("log_kappa", base, -math.inf)
     domain.above("gamma", gamma, 0)
     wanted = math.log(float(domain.probability("gamma", gamma)))
     if wanted <= base:
         raise domain.FieldError(
             "gamma",
-            f"Expected {{}} > kappa = {math.exp(base):.3g}, got {gamma!r}: that often"
-            " an attack succeeds without the release.",
+            f"Expected {{}} > kappa = {math.exp(base):.3g}, got {gamma!r}. The best"
+            " guess without the release succeeds with probability kappa, and no noise"
+            " makes that less.",
         )
-    q = float(domain.share("sampling_probability", sampling_probability))
-    domain.between("delta", delta, 0, 1)
-    fixed = batches is not None and batches.sampling == "fixed"
-    amplified = q < 1 and (fixed or relation != "replace_one")
-    without = float(poisson.never_sampled(base, q, steps)) if amplified else 0.0
-    if without <= wanted:
-        bound = ReRoBound(
-            log_kappa=np.asarray(base),
-            log_gamma=np.asarray(without),
-            by=np.asarray("never sampled" if amplified else "any attack"),
-            all={},
-        )
-        return Calibration(
-            noise_multiplier=0.0, bound=bound, epsilon=math.inf, delta=float(delta)
-        )
-    full = _full_batch(base, wanted, steps, relation)
-    if batches is not None and fixed and q < 1:
-        return _fixed_size(batches, relation, full, base, wanted, gamma, delta)
-
-    def run(sigma: float, grid: float = poisson.FINE) -> PoissonGaussian:
-        return PoissonGaussian(
-            noise_multiplier=sigma,
-            sampling_probability=q,
-            steps=steps,
-            relation=relation,
-            grid=grid,
-        )
-
-    if not amplified:
-        return _report(*_verified(run, full, base, wanted, gamma), delta)
-
-    def excess(log_sigma: float, grid: float | None) -> float:
-        mechanism: Mechanism = run(math.exp(log_sigma), grid or poisson.FINE)
-        if grid is None and isinstance(mechanism, PoissonGaussian):
-            mechanism = mechanism.renyi(np.asarray(base))
-        return float(rero_bound(mechanism, log_kappa=base).log_gamma) - wanted
-
-    sigma = math.exp(_root(excess, math.log(full), steps))
-    return _report(*_verified(run, sigma, base, wanted, gamma), delta)
+    return wanted
 
 
-def _fixed_size(
-    batches: Batches,
-    relation: str,
-    full: float,
-    log_kappa: float,
-    log_gamma: float,
-    gamma: Number,
-    delta: Number,
-) -> Calibration:
-    """Find the least sigma of batches of fixed size, given that of full batches.
-
-    Where replacing isn't asked for, the least of two: by known batches, and twice that
-    of Poisson sampling. Both are solved for apart, since that is faster.
-    """
-
-    def run(sigma: float) -> FixedSizeGaussian:
-        fixed = batches.mechanism(noise_multiplier=sigma, relation=relation)
-        assert isinstance(fixed, FixedSizeGaussian)
-        return fixed
-
-    def excess(log_sigma: float) -> float:
-        mechanism: Mechanism = run(math.exp(log_sigma))
-        if relation != "replace_one":
-            mechanism = run(math.exp(log_sigma)).known
-        return float(rero_bound(mechanism, log_kappa=log_kappa).log_gamma) - log_gamma
-
-    high = math.log(full)
-    low = high - 1.0
-    while excess(low) <= 0:
-        low, high = low - 1.0, low
-    sigma = full
-    if excess(high) <= 0:
-        sigma = math.exp(optimize.brentq(excess, low, high, xtol=1e-9) + 2e-9)
-    if relation != "replace_one":
-        poisson_run = run(sigma).removal
-        alone = calibrate(
-            gamma,
-            relation=poisson_run.relation,
-            steps=poisson_run.steps,
-            sampling_probability=poisson_run.sampling_probability,
-            log_kappa=log_kappa,
-        )
-        sigma = min(sigma, 2 * alone.noise_multiplier)
-    return _report(*_verified(run, sigma, log_kappa, log_gamma, gamma), delta)
+def _of_gamma(base: float, wanted: float, gamma: float, run: Any) -> float:
+    found = rero_bound(run, log_kappa=base)
+    above = float(found.log_gamma) - wanted
+    return 1e-300 if above <= 0 and found.gamma > gamma else above
 
 
-def _full_batch(log_kappa: float, log_gamma: float, steps: int, relation: str) -> float:
-    """Return sigma for full batches, in closed form."""
-    one = Gaussian(noise_multiplier=1.0, steps=steps, relation=relation)
-    gap = float(special.ndtri_exp(log_gamma) - special.ndtri_exp(log_kappa))
-    if gap <= one.mu / np.finfo(float).max:
-        raise domain.FieldError(
-            "gamma", "Expected {} to be above kappa by more than rounding."
-        )
-    return one.mu / gap
+def _log_ratio(reached: float, allowed: float) -> float:
+    """Return log(reached / allowed), finite, and > 0 where it is exceeded or NaN."""
+    if not reached <= allowed:
+        ratio = reached / allowed
+        return max(1e-300, math.log(ratio)) if 1 < ratio < math.inf else 700.0
+    return math.log(max(reached, 1e-300) / allowed)
 
 
-def _root(
-    excess: Callable[[float, float | None], float], high: float, steps: int
+def _smallest(
+    excess: Callable[[float], float], rough: Callable[[float], float], high: float
 ) -> float:
-    """Find log sigma where excess on the fine grid is 0, or just below.
-
-    From above by Renyi divergences, which take no time (grid None); then on the coarse
-    grid, where its rounding adds up to little over the steps; then on the fine one.
+    """Find the smallest log sigma with excess <= 0, which holds from some on.
 
     Args:
-      excess: a function of log sigma that falls.
-      high: a log sigma at which excess is at most 0.
+      excess: falls with log sigma.
+      rough: not below it and faster, or the same.
+      high: a log sigma that is about enough, and the answer where sampling isn't
+        counted.
     """
-    least = math.log(_LEAST)
-    low = high - math.log(2)
-    while excess(low, None) <= 0 and low > least:
+    step = 1e-9
+    while rough(high) > 0:
+        high += step
+        step = min(1.0, step * 16)
+    if rough is excess and excess(high - _MARGIN) > 0:
+        return high
+    low = high
+    while rough(low) <= 0 and low > _LEAST:
         low, high = low - math.log(2), low
-    if excess(low, None) > 0 >= excess(high, None):
-        high = optimize.brentq(excess, low, high, args=(None,), xtol=_TOLERANCE)
-    grid = poisson.COARSE if steps * poisson.COARSE**2 < _ROUNDING else None
-    if grid is not None:
-        low = high - _BRACKET
-        while excess(low, grid) <= 0:
-            if low < least:
-                return low
-            low, high = low - math.log(2), low
-        if excess(high, grid) > 0:
-            return high
-        high = optimize.brentq(excess, low, high, args=(grid,), xtol=_TOLERANCE)
-    slope = -excess(high - _STEP, grid) / _STEP
-    return _polished(lambda x: excess(x, poisson.FINE), high, min(slope, -_STEP), least)
+    start = low
+    if rough(low) > 0 > rough(high):
+        start = optimize.brentq(rough, low, high, xtol=1e-4)
+    slope = (rough(start + 1e-2) - rough(start)) / 1e-2
+    return _polished(excess, start, min(slope, -1e-2))
 
 
-def _polished(
-    excess: Callable[[float], float], start: float, slope: float, least: float
-) -> float:
+def _polished(excess: Callable[[float], float], at: float, slope: float) -> float:
     """Find log sigma with excess 0 or at most `_MARGIN` below: secants in a bracket.
 
     Args:
       excess: a function of log sigma that falls.
-      start, slope: log sigma near the root, and about how excess changes there.
-      least: the smallest log sigma that is tried.
+      at, slope: log sigma near the root, and about how excess changes there.
     """
     low, high = -math.inf, math.inf
-    at, before = start, (math.nan, math.nan)
+    before = math.nan, math.nan
     for _ in range(_EVALUATIONS):
         value = excess(at)
-        if -2 * _MARGIN * abs(slope) <= value <= 0 or (value <= 0 and at < least):
+        if -2 * _MARGIN * abs(slope) <= value <= 0 or (value <= 0 and at < _LEAST):
             return at
         low, high = (at, high) if value > 0 else (low, at)
         measured = (value - before[1]) / (at - before[0])
         slope = measured if measured < 0 else slope
         before = at, value
-        at -= value / slope
-        at += _MARGIN
+        at += _MARGIN - value / slope
         if not low < at < high:
             far = math.isinf(low) or math.isinf(high)
-            at = before[0] + math.copysign(_BRACKET, value) if far else (low + high) / 2
-    return high if math.isfinite(high) else at
-
-
-def _verified(
-    run: Callable[[float], Sampled],
-    sigma: float,
-    log_kappa: float,
-    log_gamma: float,
-    gamma: Number,
-) -> tuple[Sampled, ReRoBound]:
-    """Return the first sigma from here on, in growing steps, whose bound holds."""
-    step = 1e-9
-    while True:
-        bound = rero_bound(run(sigma), log_kappa=log_kappa)
-        if bound.log_gamma <= log_gamma and bound.gamma <= gamma:
-            return run(sigma), bound
-        sigma *= 1 + step
-        step *= 16 if step < _LARGE_STEP else 1.25
-
-
-def _report(run: Sampled, bound: ReRoBound, delta: Number) -> Calibration:
-    """Attach the accountant's epsilon to a verified bound."""
-    return Calibration(
-        noise_multiplier=float(run.noise_multiplier),
-        bound=bound,
-        epsilon=accounting.epsilon(run, delta),
-        delta=float(delta),
-    )
+            step = math.copysign(_BRACKET, value)
+            at = before[0] + step if far else (low + high) / 2
+    while not math.isfinite(high):
+        at += _BRACKET
+        high = at if excess(at) <= 0 else high
+    return high

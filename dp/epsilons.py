@@ -8,37 +8,52 @@ import math
 import numpy as np
 from scipy import special
 
-from dp import poisson
 from dp.domain import Number
 
-ORDERS = (*range(2, 65), 80, 96, 128, 192, 256, 384, 512, 768, 1024)
 LARGE = 1e5  # mu or epsilon, where dp-accounting's solvers still converge
 
 
-def sampled(sigma: Number, q: Number, steps: int, delta: Number) -> float:
-    """Return the least epsilon that is certified of Poisson sampling.
-
-    By the privacy loss distribution, rounded up by what its composition may have lost,
-    or by Renyi divergences: the distribution tells little of very many steps, whose
-    grid is coarse, and nothing where rounding is more than delta.
-    """
-    losses = poisson.losses(sigma, q, steps)
-    least = float(delta) - poisson.rounding(losses, steps)
-    by_orders = of_renyi(poisson.renyi(np.array(ORDERS), sigma, q, steps), delta)
-    if least <= 0:
-        return by_orders
-    return float(np.nanmin([losses.get_epsilon_for_delta(least), by_orders]))
-
-
-def of_renyi(divergences: np.ndarray, delta: Number) -> float:
-    """Convert Renyi divergences at `ORDERS` to epsilon.
+def of_renyi(divergences: np.ndarray, delta: Number, orders: np.ndarray) -> float:
+    """Convert Renyi divergences, one an order above 1, to epsilon.
 
     Source: Canonne, Kamath and Steinke 2020, Proposition 12.
     """
-    orders = np.array(ORDERS, float)
     with np.errstate(over="ignore"):
         tails = np.log1p(-1 / orders) - np.log(delta * orders) / (orders - 1)
     return float(max(0.0, np.min(divergences + tails)))
+
+
+def delta_of_renyi(
+    divergences: np.ndarray, epsilon: Number, orders: np.ndarray
+) -> float:
+    """Invert `of_renyi`: the least delta at epsilon, at most 1."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        logs = (orders - 1) * (divergences - epsilon + np.log1p(-1 / orders))
+    return float(np.exp(np.nanmin([0.0, *(logs - np.log(orders))])))
+
+
+def of_pairs(epsilons: np.ndarray, deltas: np.ndarray, delta: Number) -> float:
+    """Return the least epsilon at delta that pairs of both imply.
+
+    An (e, d)-private pair of laws is processing of randomised response with parameter e
+    that fails with probability d (Kairouz, Oh and Viswanath 2015): of that one,
+    delta(epsilon) = d + (1 - d) (e^e - e^epsilon)_+ / (1 + e^e).
+    """
+    usable = deltas <= delta
+    e, d = epsilons[usable], deltas[usable]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # e^epsilon = e^e - share (1 + e^e), in units of e^e.
+        rest = 1 - (delta - d) / (1 - d) * (1 + np.exp(-e))
+        at = np.where(rest > 0, e + np.log(np.maximum(rest, 0)), 0.0)
+    return float(np.min(np.maximum(at, 0.0), initial=math.inf))
+
+
+def delta_of_pairs(epsilons: np.ndarray, deltas: np.ndarray, epsilon: Number) -> float:
+    """Return the least delta at epsilon that pairs of both imply; see `of_pairs`."""
+    with np.errstate(invalid="ignore"):
+        gaps = -np.expm1(np.minimum(0.0, np.nan_to_num(epsilon - epsilons, nan=0.0)))
+    found = deltas + (1 - deltas) * gaps / (1 + np.exp(-epsilons))
+    return float(np.min(found, initial=1.0))
 
 
 def of_mu(mu: float, delta: Number) -> float:
@@ -67,6 +82,36 @@ def of_mu(mu: float, delta: Number) -> float:
             lambda eps: _log_delta(sigma, eps) - log_delta, low, high, xtol=1e-12
         )
     )
+
+
+def mu_of(epsilon: float, delta: float) -> float:
+    """Return mu of one Gaussian step: at most the largest with that epsilon at delta.
+
+    If epsilon is large by `of_mu`'s bound.
+    """
+    if epsilon < LARGE:
+        import dp_accounting
+
+        return 1 / float(dp_accounting.get_sigma_gaussian(epsilon, delta))
+    quantile = -float(special.ndtri(delta))
+    return math.hypot(quantile, math.sqrt(2) * math.sqrt(epsilon)) - quantile
+
+
+def delta_of_mu(mu: float, epsilon: Number) -> float:
+    """Return delta at epsilon of mu-Gaussian differential privacy.
+
+    A difference of two terms, rounded up by what it may lose to cancellation.
+    """
+    if mu == 0 or np.isinf(1 / mu):
+        return 0.0
+    if mu >= LARGE:
+        return float(special.ndtr(mu / 2 - epsilon / mu))
+    x = float(special.log_ndtr(mu / 2 - epsilon / mu))
+    if x == -math.inf:
+        return 0.0
+    y = float(epsilon + special.log_ndtr(-mu / 2 - epsilon / mu))
+    slack = 8 * np.finfo(float).eps * (1 + abs(x) + float(epsilon))
+    return float(min(1.0, np.exp(x) * (-np.expm1(min(0.0, y - x)) + slack)))
 
 
 def _log_delta(sigma: float, epsilon: float) -> float:

@@ -46,13 +46,18 @@ class PrivacyConfig:
         the sum of clipped gradients over C. 0: only clipped, with no guarantee.
       sampling_probability: q, in (0, 1]; in each step every example takes part with
         this probability. 1: full batches.
+      sampling: "poisson": independently in each step; "allocation": in exactly one
+        uniformly random step of every 1 / q, a whole number, independently of all other
+        examples (`dp.RandomAllocation`).
     """
 
     clip_norm: float | None = None
     noise_multiplier: float = 0.0
     sampling_probability: float = 1.0
+    sampling: str = "poisson"
 
     def __post_init__(self) -> None:
+        domain.choice("sampling", self.sampling, ("poisson", "allocation"))
         if self.clip_norm is not None:
             domain.finite_above("clip_norm", self.clip_norm, 0)
         domain.finite_at_least_0("noise_multiplier", self.noise_multiplier)
@@ -65,6 +70,12 @@ class PrivacyConfig:
             )
         if self.on:
             self._refuse_what_float32_lacks()
+        if self.sampling == "allocation":
+            allowed = "to be one over a whole number, the steps of an epoch"
+            whole = abs(1 / self.sampling_probability / self.steps_an_epoch - 1) < 1e-6
+            domain.require(
+                "sampling_probability", self.sampling_probability, whole, allowed
+            )
 
     def _refuse_what_float32_lacks(self) -> None:
         """Refuse noise of no or infinite length: it isn't what is accounted for."""
@@ -93,6 +104,11 @@ class PrivacyConfig:
         """
         drawn = math.ceil(float(np.float32(self.sampling_probability)) * 2**23) / 2**23
         return max(self.sampling_probability, drawn)
+
+    @property
+    def steps_an_epoch(self) -> int:
+        """Return the steps in which "allocation" has every example once: 1 / q."""
+        return round(1 / self.sampling_probability)
 
     def require_noise(self) -> None:
         """Raise ValueError where no noise is added, so that nothing is guaranteed."""

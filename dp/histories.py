@@ -16,7 +16,8 @@ jax-privacy   `accounting.analysis.DpParams` as a dictionary ("sampling_method" 
 
 Neither says whether batches were drawn as they assume; every bound is printed with what
 it assumes and what holds otherwise. Settings that changed in the course of training are
-taken at their worst for all steps, so the bound is on the safe side.
+composed as they were under Poisson sampling; of batches of fixed size the worst counts
+for all steps.
 
 Checked: tests/dp/test_histories.py (against the packages' own accountants).
 """
@@ -28,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from dp import domain
+from dp.composition import Composition
 from dp.mechanisms import Gaussian, PoissonGaussian
 from dp.participation import FixedSizeGaussian
 from dp.sampling import Run
@@ -51,7 +53,7 @@ _DP_PARAMS = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class History:
-    """A private training, at its worst where settings changed.
+    """A private training.
 
     Attributes:
       noise_multiplier: sigma, the least of all steps.
@@ -62,6 +64,8 @@ class History:
       batch: B, the records in a batch, where its size is fixed, the largest.
       source: the library, "Opacus" or "jax-privacy".
       changed: whether settings changed in the course of training.
+      runs: (noise multiplier, sampling probability, steps), in their order, where
+        batches are by Poisson sampling and settings changed.
     """
 
     noise_multiplier: float
@@ -71,6 +75,7 @@ class History:
     batch: int | None = None
     source: str
     changed: bool = False
+    runs: tuple[tuple[float, float, int], ...] = ()
 
     def __post_init__(self) -> None:
         # Whatever no mechanism can have is refused by the mechanism itself.
@@ -99,13 +104,28 @@ class History:
             f" ...); it has {', '.join(map(str, values)) or 'no field'}.",
         )
 
-    def mechanism(self, relation: str) -> Run:
-        """Return the mechanism for `dp.rero_bound` and `dp.accounting`.
+    def mechanism(self, relation: str) -> Run | Composition:
+        """Return the mechanism that `dp.rero_bound` takes.
 
         Args:
           relation: the neighbouring relation; "zero_out" is always valid for
             reconstruction.
         """
+        if not self.runs:
+            return self.worst(relation)
+        parts = (
+            PoissonGaussian(
+                noise_multiplier=sigma,
+                sampling_probability=q,
+                steps=steps,
+                relation=relation,
+            )
+            for sigma, q, steps in self.runs
+        )
+        return Composition(parts=tuple(parts))
+
+    def worst(self, relation: str) -> Run:
+        """Return the mechanism with the worst settings in every step."""
         sigma, steps = self.noise_multiplier, self.steps
         if self.sampling_probability is None:
             everybody = self.batch == self.records
@@ -162,12 +182,14 @@ def _opacus(values: Mapping[str, Any]) -> History:
         "history", sigmas, np.array(sigmas) > 0, "to have noise in each step"
     )
     domain.share("history", rates)
+    changed = len(set(zip(sigmas, rates, strict=True))) > 1
     return History(
         noise_multiplier=min(sigmas),
         steps=sum(steps),
         sampling_probability=max(rates),
         source="Opacus",
-        changed=len(set(zip(sigmas, rates, strict=True))) > 1,
+        changed=changed,
+        runs=tuple(zip(sigmas, rates, steps, strict=True)) if changed else (),
     )
 
 
@@ -190,15 +212,17 @@ def _jax_privacy(values: Mapping[str, Any]) -> History:
         raise domain.FieldError(
             "is_finite_guarantee", "{} is false: such a training guarantees nothing."
         )
-    sigmas = _over_steps("noise_multipliers", values["noise_multipliers"])
+    noise = _over_steps("noise_multipliers", values["noise_multipliers"])
+    sigmas = [sigma for _, sigma in noise]
     domain.require(
         "noise_multipliers", sigmas, np.array(sigmas) > 0, "> 0 in each step"
     )
-    sizes = _over_steps("batch_size", values["batch_size"])
+    schedules = [_over_steps("batch_size", values["batch_size"])]
     scaled = bool(values.get("batch_size_scale_schedule"))
     if scaled or values.get("batch_sizes") is not None:
         # DpParams has these computed: (step, size) pairs. The largest of both counts.
-        sizes += _over_steps("batch_sizes", values.get("batch_sizes"))
+        schedules.append(_over_steps("batch_sizes", values.get("batch_sizes")))
+    sizes = [size for schedule in schedules for _, size in schedule]
     records = _count("num_samples", values["num_samples"])
     batch = _count("batch_size", max(sizes))
     domain.require("batch_size", batch, batch <= records, f"at most {records} records")
@@ -216,16 +240,34 @@ def _jax_privacy(values: Mapping[str, Any]) -> History:
             "sampling_method",
             f"Expected {{}} to be POISSON or FIXED_BATCH_SIZE, got {method!r}.",
         )
-    poisson = method == "POISSON"
+    poisson, steps = method == "POISSON", _count("num_updates", values["num_updates"])
+    changed = len(set(sigmas)) > 1 or len(set(sizes)) > 1
+    starts = sorted({start for one in (noise, *schedules) for start, _ in one})
+    starts = [start for start in starts if start < steps]
+    ends = [*starts[1:], steps]
+    runs = tuple(
+        (
+            _at(noise, start),
+            max(_at(one, start) for one in schedules) / records,
+            int(end - start),
+        )
+        for start, end in zip(starts, ends, strict=True)
+    )
     return History(
         noise_multiplier=min(sigmas),
-        steps=_count("num_updates", values["num_updates"]),
+        steps=steps,
         sampling_probability=batch / records if poisson else None,
         records=records,
         batch=batch,
         source="jax-privacy",
-        changed=len(set(sigmas)) > 1 or len(set(sizes)) > 1,
+        changed=changed,
+        runs=runs if poisson and changed else (),
     )
+
+
+def _at(schedule: list[tuple[int, float]], step: int) -> float:
+    """Return the value that holds at a step."""
+    return [value for start, value in schedule if start <= step][-1]
 
 
 def _known(values: Mapping[str, Any], fields: tuple[str, ...]) -> None:
@@ -239,18 +281,20 @@ def _known(values: Mapping[str, Any], fields: tuple[str, ...]) -> None:
             )
 
 
-def _over_steps(field: str, value: Any) -> list[float]:
-    """Return the numbers of a schedule: one, or those of (step, number) pairs."""
+def _over_steps(field: str, value: Any) -> list[tuple[int, float]]:
+    """Return (step, number) pairs of a schedule, from step 0; one number: always."""
     if isinstance(value, list | tuple) and value:
         pairs = [entry for entry in value if isinstance(entry, list | tuple)]
         if len(pairs) == len(value) and all(len(entry) == 2 for entry in pairs):
-            first = _number(field, pairs[0][0])
-            domain.require(field, first, first == 0, "to begin at step 0")
-            return [_number(field, entry[1]) for entry in pairs]
+            steps = [_number(field, entry[0]) for entry in pairs]
+            domain.require(field, steps[0], steps[0] == 0, "to begin at step 0")
+            whole = np.equal(np.round(steps), steps) & (np.diff(steps, prepend=-1) > 0)
+            domain.require(field, steps, whole, "to have whole steps in their order")
+            return [(int(e[0]), _number(field, e[1])) for e in pairs]
         raise domain.FieldError(
             field, f"Expected {{}} to be (step, value) pairs, got {_short(value)}."
         )
-    return [_number(field, value)]
+    return [(0, _number(field, value))]
 
 
 def _number(field: str, value: Any) -> float:

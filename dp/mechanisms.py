@@ -14,16 +14,20 @@ Limits: with infinite noise gamma is kappa; an infinite epsilon or rho promises 
 and gamma is 1. No field may be NaN.
 """
 
+import abc
 import dataclasses
-from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
-from dp import bounds, domain, epsilons, poisson
+from dp import bounds, domain, epsilons, loss_grid, poisson
 from dp.domain import Number
+from dp.guarantee import Bounds, Guarantee
+from dp.loss_grid import Distribution
+from dp.published import RenyiDP
 
-Bounds = dict[str, bounds.Logs]
+if TYPE_CHECKING:
+    from dp_accounting import dp_event
 
 
 @runtime_checkable
@@ -35,7 +39,7 @@ class Mechanism(Protocol):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Gaussian:
+class Gaussian(Guarantee):
     """DP-GD: full-batch steps with Gaussian noise, all iterates released or only one.
 
     Momentum, Adam, schedules and weight decay are post-processing.
@@ -82,19 +86,37 @@ class Gaussian:
             shift = 2.0 if self.relation == "replace_one" else 1.0
             return float(shift * most * np.sqrt(total))
 
+    @property
+    def rho(self) -> float:
+        """Return rho = mu^2 / 2 of zero-concentrated differential privacy."""
+        with np.errstate(over="ignore"):
+            return float(np.square(self.mu) / 2)
+
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
         """Return the tight bound, and Corollary 4."""
-        with np.errstate(over="ignore"):
-            rho = np.square(self.mu) / 2
         return {
             "Gaussian": bounds.gaussian(log_kappa, self.mu),
-            "Corollary 4": bounds.corollary_4(log_kappa, rho),
+            "Corollary 4": bounds.corollary_4(log_kappa, self.rho),
         }
 
     def epsilon(self, delta: Number) -> float:
         """Return the exact epsilon at delta, under the relation."""
         domain.between("delta", delta, 0, 1)
         return epsilons.of_mu(self.mu, delta)
+
+    def delta(self, epsilon: Number) -> float:
+        """Return the exact delta at epsilon, under the relation."""
+        domain.finite_at_least_0("epsilon", epsilon)
+        return epsilons.delta_of_mu(self.mu, epsilon)
+
+    def event(self) -> "dp_event.DpEvent":
+        """Return dp-accounting's event: one Gaussian a step."""
+        from dp_accounting import dp_event
+
+        each = [dp_event.GaussianDpEvent(s) for s in self._sigmas.ravel().tolist()]
+        if len(each) == 1:
+            return dp_event.SelfComposedDpEvent(each[0], self.steps)
+        return dp_event.ComposedDpEvent(each)
 
 
 def require_sampled(noise_multiplier: Number, steps: int, relation: str) -> None:
@@ -105,8 +127,84 @@ def require_sampled(noise_multiplier: Number, steps: int, relation: str) -> None
     domain.choice("relation", relation, bounds.RELATIONS)
 
 
+class Amplified(Guarantee):
+    """A run that protects more than `full` does, because of what nobody is told."""
+
+    noise_multiplier: Number
+    steps: int
+    relation: str
+    _unhidden = "full batch"
+    # Whether Renyi divergences from training without to with are no less than those of
+    # the other direction, which epsilon and delta are of too.
+    _larger_divergences = True
+
+    @property
+    @abc.abstractmethod
+    def full(self) -> Gaussian:
+        """The same run without the secret, which protects less."""
+
+    @property
+    @abc.abstractmethod
+    def hidden(self) -> bool:
+        """Whether the secret is counted."""
+
+    @abc.abstractmethod
+    def losses(self) -> tuple[Distribution, int] | None:
+        """Return the distribution of privacy losses, and of how many it is composed."""
+
+    @abc.abstractmethod
+    def divergences(self, log_kappa: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return orders that suit these baselines, and Renyi divergences."""
+
+    def renyi(self, log_kappa: np.ndarray) -> RenyiDP | Gaussian:
+        """Return Renyi divergences as a mechanism, or `full` if there is no secret."""
+        if not self.hidden:
+            return self.full
+        orders, divergences = (v.tolist() for v in self.divergences(log_kappa))
+        return RenyiDP(
+            orders=tuple(orders), epsilons=tuple(divergences), relation=self.relation
+        )
+
+    def bounds(self, log_kappa: np.ndarray) -> Bounds:
+        """Bound by the privacy loss, by Renyi divergence, and without the secret."""
+        full = self.full.bounds(log_kappa)
+        valid = {f"{name}, {self._unhidden}": value for name, value in full.items()}
+        if not self.hidden:
+            return valid
+        valid |= self.renyi(log_kappa).bounds(log_kappa)
+        losses = self.losses()
+        if losses is not None:
+            curve = loss_grid.curve(*losses, removal=True)
+            valid["privacy loss"] = bounds.dual(log_kappa, *curve)
+        return valid
+
+    def epsilon(self, delta: Number) -> float:
+        """Return the least epsilon at delta that is certified, under the relation."""
+        full = self.full.epsilon(delta)
+        if not self.hidden or not full:
+            return full
+        found, losses = [full], self.losses()
+        if self._larger_divergences:
+            found.append(self.renyi(np.asarray(np.log(delta))).epsilon(delta))
+        if losses is not None:
+            found.append(loss_grid.epsilon(*losses, delta))
+        return min(found)
+
+    def delta(self, epsilon: Number) -> float:
+        """Return the least delta at epsilon that is certified, under the relation."""
+        full = self.full.delta(epsilon)
+        if not self.hidden or not full:
+            return full
+        found, losses = [full], self.losses()
+        if self._larger_divergences:
+            found.append(self.renyi(np.asarray(np.log(full))).delta(epsilon))
+        if losses is not None:
+            found.append(loss_grid.delta(*losses, epsilon))
+        return min(found)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PoissonGaussian:
+class PoissonGaussian(Amplified):
     """DP-SGD: in each step every example takes part with probability q, secretly.
 
     Amplification by sampling holds only while the adversary isn't told who takes part
@@ -135,24 +233,6 @@ class PoissonGaussian:
         domain.share("sampling_probability", self.sampling_probability)
         domain.finite_above("grid", self.grid, 0)
 
-    def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """Bound by the privacy loss, by Renyi divergence, and as full batches."""
-        sigma, q, steps = self.noise_multiplier, self.sampling_probability, self.steps
-        full = self.full
-        if q == 1:
-            return full.bounds(log_kappa)
-        valid = {f"{name}, full batch": g for name, g in full.bounds(log_kappa).items()}
-        if self.relation == "replace_one":
-            return valid
-        if steps == 1:
-            return {"one step": poisson.one_step(log_kappa, sigma, q)} | valid
-        valid["never sampled"] = poisson.never_sampled(log_kappa, q, steps)
-        valid |= self.renyi(log_kappa).bounds(log_kappa)
-        valid["privacy loss"] = bounds.dual(
-            log_kappa, *poisson.curve_of(sigma, q, steps, self.grid)
-        )
-        return valid
-
     @property
     def full(self) -> Gaussian:
         """The same run with everyone in every step, which protects less."""
@@ -162,192 +242,45 @@ class PoissonGaussian:
             relation=self.relation,
         )
 
-    def epsilon(self, delta: Number) -> float:
-        """Return the least epsilon at delta that is certified, under the relation.
-
-        That of full batches is all there is of "replace_one".
-        """
-        full = self.full.epsilon(delta)
-        q = self.sampling_probability
-        if q == 1 or self.relation == "replace_one":
-            return full
-        sigma, steps = self.noise_multiplier, self.steps
-        return float(np.nanmin([full, epsilons.sampled(sigma, q, steps, delta)]))
-
-    def renyi(self, log_kappa: np.ndarray) -> "RenyiDP":
-        """Return Renyi divergences at orders that suit these baselines."""
-        sigma, q = self.noise_multiplier, self.sampling_probability
-        (second,) = poisson.renyi(np.array([2]), sigma, q, self.steps)
-        orders = poisson.orders_for(log_kappa, second / 2)
-        divergences = poisson.renyi(orders, sigma, q, self.steps)
-        return RenyiDP(
-            orders=tuple(orders.tolist()),
-            epsilons=tuple(divergences.tolist()),
-            relation=self.relation,
-        )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PureDP:
-    """The guarantee of epsilon-differential privacy alone."""
-
-    epsilon: Number
-    relation: str
-
-    def __post_init__(self) -> None:
-        domain.one("epsilon", self.epsilon)
-        domain.at_least_0("epsilon", self.epsilon)
-        domain.choice("relation", self.relation, bounds.RELATIONS)
-
-    def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """Return Corollary 3 as printed, and the sharper bound."""
-        return {
-            "pure": bounds.pure(log_kappa, self.epsilon, self.relation),
-            "Corollary 3": bounds.corollary_3(log_kappa, self.epsilon),
-        }
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ApproximateDP:
-    """(epsilon, delta)-differential privacy; several pairs are a privacy curve."""
-
-    epsilon: Number | tuple[Number, ...]
-    delta: Number | tuple[Number, ...]
-    relation: str
-
-    def __post_init__(self) -> None:
-        domain.at_least_0("epsilon", self.epsilon)
-        domain.probability("delta", self.delta)
-        domain.choice("relation", self.relation, bounds.RELATIONS)
-        epsilons, deltas = self._curve
-        domain.some("epsilon", epsilons)
-        if epsilons.shape != deltas.shape:
-            raise domain.FieldError(
-                "delta",
-                f"Expected as many values of {{}} as of epsilon, got {deltas.size} and"
-                f" {epsilons.size}.",
-            )
-
     @property
-    def _curve(self) -> tuple[np.ndarray, np.ndarray]:
-        return np.asarray(self.epsilon, float), np.asarray(self.delta, float)
+    def hidden(self) -> bool:
+        """Whether sampling is counted."""
+        return self.sampling_probability < 1 and self.relation != "replace_one"
+
+    def losses(self) -> tuple[Distribution, int]:
+        """Return the distribution of privacy losses, and the number of steps."""
+        sigma, q = self.noise_multiplier, self.sampling_probability
+        return poisson.losses(sigma, q, self.steps, self.grid), self.steps
+
+    def divergences(self, log_kappa: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return orders that suit these baselines, and Renyi divergences."""
+        run = self.noise_multiplier, self.sampling_probability, self.steps
+        (second,) = poisson.renyi(np.array([2]), *run)
+        orders = poisson.orders_for(log_kappa, second / 2)
+        return orders, poisson.renyi(orders, *run)
+
+    def event(self) -> "dp_event.DpEvent":
+        """Return dp-accounting's event."""
+        from dp_accounting import dp_event
+
+        if self.sampling_probability == 1:
+            return self.full.event()
+        step = dp_event.GaussianDpEvent(float(self.noise_multiplier))
+        sampled = dp_event.PoissonSampledDpEvent(float(self.sampling_probability), step)
+        return dp_event.SelfComposedDpEvent(sampled, self.steps)
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """Return the least bound over the curve."""
-        shape = (-1, *[1] * log_kappa.ndim)
-        epsilons, deltas = self._curve
-        along = bounds.approximate(
-            log_kappa[None], epsilons.reshape(shape), deltas.reshape(shape)
-        )
-        return {"approximate": along.min(axis=0)}
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RenyiDP:
-    """A curve of Renyi differential privacy, as accountants give it.
-
-    Attributes:
-      orders: orders of the Renyi divergences, >= 1 and finite; orders of 1 only serve
-        the binary form.
-      epsilons: the Renyi divergence of each order; infinite ones are passed over.
-    """
-
-    orders: tuple[Number, ...]
-    epsilons: tuple[Number, ...]
-    relation: str
-
-    def __post_init__(self) -> None:
-        orders = domain.finite("orders", self.orders)
-        domain.require("orders", self.orders, orders >= 1, ">= 1")
-        domain.at_least_0("epsilons", self.epsilons)
-        domain.choice("relation", self.relation, bounds.RELATIONS)
-        if len(self.orders) != len(self.epsilons) or not len(self.orders):
-            raise domain.FieldError(
-                "epsilons",
-                f"Expected one of {{}} an order, got {len(self.epsilons)} for"
-                f" {len(self.orders)}.",
-            )
-
-    def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """Return Theorem 2 and the binary form, each at its best order."""
-        log_kappa = np.asarray(log_kappa, float)
-        orders, epsilons = np.array(self.orders, float), np.array(self.epsilons, float)
-        usable = np.isfinite(epsilons)
-        shape = (-1, *[1] * log_kappa.ndim)
-
-        def least(bound: Callable[..., bounds.Logs], of: np.ndarray) -> np.ndarray:
-            if not of.any():
-                return np.zeros(log_kappa.shape)
-            some = orders[of].reshape(shape), epsilons[of].reshape(shape)
-            return np.asarray(bound(log_kappa[None], *some).min(axis=0))
-
-        return {
-            "binary Renyi": least(bounds.binary_renyi, usable),
-            "Theorem 2": least(bounds.renyi, usable & (orders > 1)),
-        }
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ZeroConcentratedDP:
-    """The guarantee of rho-zero-concentrated differential privacy alone."""
-
-    rho: Number
-    relation: str
-
-    def __post_init__(self) -> None:
-        domain.one("rho", self.rho)
-        domain.at_least_0("rho", self.rho)
-        domain.choice("relation", self.relation, bounds.RELATIONS)
-
-    def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """Return Corollary 4. (rho alone doesn't imply the Gaussian form.)"""
-        return {"Corollary 4": bounds.corollary_4(log_kappa, self.rho)}
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Laplace(PureDP):
-    """One number, released once with Laplace noise of scale sensitivity / epsilon."""
-
-    def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """Return the tight bound, and that of any epsilon."""
-        return {
-            "Laplace": bounds.laplace(log_kappa, self.epsilon),
-            "pure": bounds.pure(log_kappa, self.epsilon, self.relation),
-        }
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class LossDistribution:
-    """A pessimistic privacy loss distribution made by dp-accounting.
-
-    Attributes:
-      distribution: a PrivacyLossDistribution of dp_accounting.pld.
-      relation: the neighbouring relation that the distribution was made under.
-    """
-
-    distribution: Any
-    relation: str
-
-    def __post_init__(self) -> None:
-        domain.choice("relation", self.relation, bounds.RELATIONS)
-        if not hasattr(self.distribution, "get_delta_for_epsilon"):
-            raise domain.FieldError(
-                "distribution",
-                "Expected {} to be a PrivacyLossDistribution of dp-accounting, got"
-                f" {type(self.distribution).__name__}.",
-            )
-        # dp-accounting says it of the two parts alone.
-        for part in ("_pmf_remove", "_pmf_add"):
-            pmf = getattr(self.distribution, part, None)
-            if not getattr(pmf, "_pessimistic_estimate", True):
-                raise domain.FieldError(
-                    "distribution",
-                    "Expected {} to be made with pessimistic_estimate=True: an"
-                    " optimistic one gives bounds that don't hold.",
-                )
-
-    def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """Return the dual of the privacy loss."""
-        return {
-            "privacy loss": bounds.dual(log_kappa, *poisson.curve(self.distribution))
+        """Bound as `Amplified`, and by what is exact: one step, never sampled."""
+        q, steps = self.sampling_probability, self.steps
+        if q == 1:
+            return self.full.bounds(log_kappa)
+        if steps > 1 or not self.hidden:
+            valid = super().bounds(log_kappa)
+            if self.hidden:
+                never = poisson.never_sampled(log_kappa, q, steps)
+                valid["never sampled"] = never
+            return valid
+        one = poisson.one_step(log_kappa, self.noise_multiplier, q)
+        return {"one step": one} | {
+            f"{n}, full batch": g for n, g in self.full.bounds(log_kappa).items()
         }

@@ -18,13 +18,9 @@ from scipy import special
 
 from dp import bounds, domain, poisson
 from dp.domain import Number, Numbers
-from dp.mechanisms import (
-    Bounds,
-    Gaussian,
-    PoissonGaussian,
-    RenyiDP,
-    require_sampled,
-)
+from dp.guarantee import Bounds, Guarantee, by_delta
+from dp.mechanisms import Gaussian, PoissonGaussian, require_sampled
+from dp.published import RenyiDP
 
 if TYPE_CHECKING:
     import dp_accounting
@@ -86,6 +82,36 @@ def own_steps(
     return np.clip(np.reshape(flat, log_kappa.shape), log_kappa, 0.0)
 
 
+def own_steps_delta(
+    epsilon: Number, mu: Number, probability: Number, steps: int
+) -> float:
+    """Return delta at epsilon where batches are known: the mean of that of each count.
+
+    mu, probability and steps are those of `own_steps`.
+    """
+    epsilon = float(domain.finite_at_least_0("epsilon", epsilon))
+    mu = float(domain.at_least_0("mu", mu))
+    mus, weights = _taken(mu, probability, steps)
+    if mu == 0:
+        return 0.0
+    return min(1.0, _mean_delta(epsilon, mus, weights) * (1 + 1e-9) + 1e-16)
+
+
+def _taken(mu: float, probability: Number, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return mu of the steps that a record takes part in, if any, and probabilities."""
+    probability = float(domain.share("probability", probability))
+    taken, logs = counts(probability, domain.integer("steps", steps, 1))
+    with np.errstate(over="ignore"):
+        return mu * np.sqrt(taken[taken > 0]), np.exp(logs[taken > 0])
+
+
+@np.errstate(over="ignore")
+def _mean_delta(epsilon: float, mus: np.ndarray, weights: np.ndarray) -> float:
+    first = special.ndtr(mus / 2 - epsilon / mus)
+    second = np.exp(epsilon + special.log_ndtr(-mus / 2 - epsilon / mus))
+    return float(weights @ np.maximum(first - second, 0.0))
+
+
 def own_steps_epsilon(
     delta: Number, mu: Number, probability: Number, steps: int
 ) -> float:
@@ -95,15 +121,10 @@ def own_steps_epsilon(
     """
     delta = float(domain.between("delta", delta, 0, 1))
     mu = float(domain.at_least_0("mu", mu))
-    probability = float(domain.share("probability", probability))
-    taken, logs = counts(probability, domain.integer("steps", steps, 1))
-    weights, mus = np.exp(logs[taken > 0]), mu * np.sqrt(taken[taken > 0])
+    mus, weights = _taken(mu, probability, steps)
 
-    @np.errstate(over="ignore")
     def excess(epsilon: float) -> float:
-        first = special.ndtr(mus / 2 - epsilon / mus)
-        second = np.exp(epsilon + special.log_ndtr(-mus / 2 - epsilon / mus))
-        return float(weights @ np.maximum(first - second, 0.0)) - delta
+        return _mean_delta(epsilon, mus, weights) - delta
 
     if mu == 0 or excess(0.0) <= 0:
         return 0.0
@@ -119,7 +140,7 @@ def own_steps_epsilon(
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RevealedGaussian:
+class RevealedGaussian(Guarantee):
     """DP-SGD whose batches are known: which record takes part in which step.
 
     The bound is the mean over draws of the batches. A record that turned out to take
@@ -166,15 +187,32 @@ class RevealedGaussian:
         """
         if self.relation == "add_or_remove" and self.sampling_probability < 1:
             delta = float(domain.between("delta", delta, 0, 1))
-            ever = -math.expm1(self.steps * math.log1p(-self.sampling_probability))
-            return math.inf if delta < ever else 0.0
+            return math.inf if delta < self._ever else 0.0
         return own_steps_epsilon(
             delta, self._step.mu, self.sampling_probability, self.steps
         )
 
+    def delta(self, epsilon: Number) -> float:
+        """Return delta at epsilon, under the relation; see `epsilon`."""
+        domain.finite_at_least_0("epsilon", epsilon)
+        if self.relation == "add_or_remove" and self.sampling_probability < 1:
+            return self._ever
+        return own_steps_delta(
+            epsilon, self._step.mu, self.sampling_probability, self.steps
+        )
+
+    def _tests(self, log_rates: np.ndarray) -> Bounds:
+        # A test may be bolder where the record is in more batches, unlike a guess.
+        return by_delta(self.delta, log_rates)
+
+    @property
+    def _ever(self) -> float:
+        """The probability of a record to be in a batch at all."""
+        return -math.expm1(self.steps * math.log1p(-self.sampling_probability))
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FixedSizeGaussian:
+class FixedSizeGaussian(Guarantee):
     """DP-SGD with batches of fixed size, drawn anew in each step, secretly.
 
     Each step draws `batch` of `records` without replacement. Its sum of gradients has
@@ -271,19 +309,52 @@ class FixedSizeGaussian:
             return known
         return min(known, float(accountant.get_epsilon(delta)))
 
+    def delta(self, epsilon: Number) -> float:
+        """Return the least delta at epsilon that is certified, under the relation."""
+        domain.finite_at_least_0("epsilon", epsilon)
+        if self.relation == "add_or_remove" and self.batch < self.records:
+            return self.removal.delta(epsilon)
+        known = self.known.delta(epsilon)
+        accountant = self._accountant()
+        if self.batch == self.records or accountant is None:
+            return known
+        return min(known, float(accountant.get_delta(float(epsilon))))
+
+    def _tests(self, log_rates: np.ndarray) -> Bounds:
+        if self.relation == "add_or_remove" and self.batch < self.records:
+            return self.removal.bounds(log_rates)
+        return by_delta(self.delta, log_rates)
+
+    def event(self) -> "dp_accounting.DpEvent":
+        """Return dp-accounting's event."""
+        import dp_accounting
+
+        step = dp_accounting.GaussianDpEvent(float(self.noise_multiplier))
+        drawn = dp_accounting.SampledWithoutReplacementDpEvent(
+            self.records, self.batch, step
+        )
+        return dp_accounting.SelfComposedDpEvent(drawn, self.steps)
+
     def _accountant(self) -> "dp_accounting.rdp.RdpAccountant | None":
         """Return the accountant of replacing a record; None: too little noise."""
         half = min(float(self.noise_multiplier) / 2, _MOST)
         if half < _LEAST:
             return None
-        import dp_accounting  # a second, which full and known batches don't need
+        return _replacing(self.records, self.batch, half, self.steps)
 
-        relation = dp_accounting.NeighboringRelation.REPLACE_ONE
-        accountant = dp_accounting.rdp.RdpAccountant(_ORDERS, relation)
-        step = dp_accounting.SampledWithoutReplacementDpEvent(
-            self.records, self.batch, dp_accounting.GaussianDpEvent(half)
-        )
-        return accountant.compose(step, self.steps)
+
+@functools.lru_cache(maxsize=8)
+def _replacing(
+    records: int, batch: int, half: float, steps: int
+) -> "dp_accounting.rdp.RdpAccountant":
+    import dp_accounting  # a second, which full and known batches don't need
+
+    relation = dp_accounting.NeighboringRelation.REPLACE_ONE
+    accountant = dp_accounting.rdp.RdpAccountant(_ORDERS, relation)
+    step = dp_accounting.SampledWithoutReplacementDpEvent(
+        records, batch, dp_accounting.GaussianDpEvent(half)
+    )
+    return accountant.compose(step, steps)
 
 
 def in_a_batch(records: int, batch: int) -> None:

@@ -11,7 +11,6 @@ sampled stays hidden: a bound that holds for any sigma.
 
 import functools
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -19,15 +18,10 @@ from scipy import special
 
 from dp import bounds, domain
 from dp.domain import Number, Numbers
-
-if TYPE_CHECKING:
-    from dp_accounting.pld import privacy_loss_distribution
+from dp.loss_grid import Distribution
 
 FINE, COARSE = 2e-4, 1e-3  # grids of the privacy loss; errors of 4e-6 and 1e-4
 _TAIL = 1e-15
-# Of composition by FFT: at least, and a step. Against the closed form of full batches
-# the error was at most 1e-15 for 1,000 steps, 1e-13 for 10,000, 5e-11 for a million.
-_ROUND_OFF, _ROUND_OFF_A_STEP = 1e-14, 4e-16
 _LONGEST = 4e6  # points of a privacy loss distribution; beyond, its grid is coarser
 # Beyond, dp-accounting's powers of a distribution take minutes (1e8 steps: not done in
 # one); Renyi divergences and full batches, which take no time, decide.
@@ -41,8 +35,6 @@ _LEAST, _MOST = 1e-3, 1e6
 # Probabilities between which dp-accounting's root finder has a bracket.
 _RAREST, _NEARLY_ALWAYS = 1e-100, 1 - 1e-10
 _HIGHEST = 10**6  # order of Renyi divergences, each a sum of as many terms
-# Between them the bound is off by at most (3e-3)^2 / 8 of itself.
-_EPSILONS = np.concatenate([np.linspace(-20, -3, 200), np.arange(-3, 40, 3e-3)])
 
 
 def _setting(
@@ -105,7 +97,7 @@ def renyi(
 
 def losses(
     noise_multiplier: Number, probability: Number, steps: int, grid: float = FINE
-) -> "privacy_loss_distribution.PrivacyLossDistribution":
+) -> Distribution:
     """Compute the privacy loss distribution of all steps, rounded up.
 
     Where sigma is so small, or steps so many, that the grid would be very long, it is
@@ -121,9 +113,7 @@ def losses(
 
 
 @functools.lru_cache(maxsize=32)
-def _losses(
-    sigma: float, probability: float, steps: int, grid: float
-) -> "privacy_loss_distribution.PrivacyLossDistribution":
+def _losses(sigma: float, probability: float, steps: int, grid: float) -> Distribution:
     """Compute `losses`, and remember them."""
     # A second, which bounds in closed form don't need.
     from dp_accounting import NeighboringRelation
@@ -163,60 +153,6 @@ def _usable(grid: float, sigma: float, probability: float, steps: int) -> float:
     second = _log_moment(2, sigma, probability)
     of_all = steps * second + 16 * math.sqrt(steps * second)
     return max(grid, max(one, of_all) / _LONGEST)
-
-
-def curve(
-    distribution: "privacy_loss_distribution.PrivacyLossDistribution", steps: int = 1
-) -> tuple[Float[np.ndarray, " many"], Float[np.ndarray, " many"]]:
-    """Return (epsilons, deltas) of a privacy loss distribution, for `bounds.dual`.
-
-    Below a gamma of about 1e-12 (1e-9 for a million steps) the rounding of its
-    composition hides the truth; the bound stays valid there, but `bounds.renyi` is
-    sharper.
-
-    Args:
-      steps: the number of steps that were composed, where it is known. A delta below 0
-        tells of rounding too.
-    """
-    deltas = np.array(distribution.get_delta_for_epsilon(_EPSILONS))
-    # Where all mass overflows dp-accounting returns NaN; 1 is always valid.
-    deltas = np.nan_to_num(deltas, nan=1.0)
-    return _EPSILONS, np.clip(deltas + _rounding(deltas, steps), 0, 1)
-
-
-def rounding(
-    distribution: "privacy_loss_distribution.PrivacyLossDistribution", steps: int
-) -> float:
-    """Bound by how much a delta of a privacy loss distribution may be too small.
-
-    The rounding of its composition, which "rounded up" doesn't cover.
-
-    Args:
-      steps: the number of steps that were composed.
-    """
-    deltas = np.array(distribution.get_delta_for_epsilon(_EPSILONS))
-    return _rounding(np.nan_to_num(deltas, nan=1.0), steps)
-
-
-def _rounding(deltas: np.ndarray, steps: int) -> float:
-    """Bound the rounding of deltas; one below 0 shows it."""
-    steps = domain.integer("steps", steps, 1)
-    negative = -4 * float(deltas.min())
-    return max(_ROUND_OFF, steps * _ROUND_OFF_A_STEP, negative)
-
-
-def curve_of(
-    noise_multiplier: Number, probability: Number, steps: int, grid: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the `curve` of `losses`, and remember it."""
-    return _curve_of(*_setting(noise_multiplier, probability, steps), float(grid))
-
-
-@functools.lru_cache(maxsize=32)
-def _curve_of(
-    sigma: float, probability: float, steps: int, grid: float
-) -> tuple[np.ndarray, np.ndarray]:
-    return curve(losses(sigma, probability, steps, grid), steps)
 
 
 def one_step(

@@ -70,8 +70,10 @@ def roc_violations(
       positives: scores of the attack, higher for nearer, of models trained on their own
         target.
       negatives: scores of fresh targets against models of the reference: trained with
-        the target's gradient zeroed or without it ("zero_out"), or on another draw of
-        the prior ("replace_one"); `gamma_of` has to be of that relation.
+        the target's gradient zeroed ("zero_out"), without it ("add_or_remove"; the same
+        where others stay in their batches, but not with batches of fixed size, where
+        somebody takes its place), or on another draw of the prior ("replace_one");
+        `gamma_of` has to be of that relation, and a bound on tests: 1 - tradeoff.
       gamma_of: false-positive rate -> the largest true-positive rate.
       thresholds: thresholds on the scores, fixed before looking at them.
       confidence: the probability that nothing is reported where nothing is violated,

@@ -14,12 +14,15 @@ import dataclasses
 import math
 
 from dp import domain
+from dp.allocation import RandomAllocation
 from dp.domain import Number
 from dp.mechanisms import Gaussian, PoissonGaussian
 from dp.participation import FixedSizeGaussian, RevealedGaussian, in_a_batch
 
-SAMPLINGS = ("poisson", "shuffled", "fixed")
-Run = Gaussian | PoissonGaussian | FixedSizeGaussian | RevealedGaussian
+SAMPLINGS = ("poisson", "allocation", "shuffled", "fixed")
+Run = (
+    Gaussian | PoissonGaussian | FixedSizeGaussian | RevealedGaussian | RandomAllocation
+)
 # Of every bound here: who knows the noise takes it off.
 _NOISE_ALONE = "Only the noise has to be secret, with the seed that it is drawn from"
 
@@ -38,6 +41,8 @@ class Batches:
       sampling: who takes part in a step.
         "poisson": every record with probability B / N, independently of all else, and
           nobody is told who.
+        "allocation": each epoch every record joins one random step, independently of
+          all other records, and nobody is told which. Sizes of batches vary around B.
         "shuffled": each epoch is a new order, or always the same one, cut into batches,
           so a record takes part in exactly one step an epoch. Only the noise has to be
           secret: the bound holds for who knows the order, and that shuffling may hide
@@ -60,17 +65,24 @@ class Batches:
     @property
     def steps(self) -> int:
         """Return the steps of training, the last batch of an epoch included."""
-        return self.epochs * -(-self.records // self.batch)
+        return self.epochs * self.steps_an_epoch
+
+    @property
+    def steps_an_epoch(self) -> int:
+        """Return the steps of one epoch, ceil(N / B)."""
+        return -(-self.records // self.batch)
 
     @property
     def sampling_probability(self) -> float:
-        """Return the probability of a record to be in a step: B / N."""
+        """Return the probability of a record to be in a step: B / N or 1 / steps."""
+        if self.sampling == "allocation":
+            return 1 / self.steps_an_epoch
         return self.batch / self.records
 
     def mechanism(
         self, *, noise_multiplier: Number, relation: str
-    ) -> Gaussian | PoissonGaussian | FixedSizeGaussian:
-        """Return the mechanism for `dp.rero_bound` and `dp.accounting`.
+    ) -> Gaussian | PoissonGaussian | FixedSizeGaussian | RandomAllocation:
+        """Return the mechanism that `dp.rero_bound` takes.
 
         Raises: ValueError: an argument outside its range; "shuffled" with
           "add_or_remove": whoever is removed moves others into other batches.
@@ -80,6 +92,13 @@ class Batches:
                 noise_multiplier=noise_multiplier,
                 sampling_probability=self.sampling_probability,
                 steps=self.steps,
+                relation=relation,
+            )
+        if self.sampling == "allocation":
+            return RandomAllocation(
+                noise_multiplier=noise_multiplier,
+                steps=self.steps_an_epoch,
+                epochs=self.epochs,
                 relation=relation,
             )
         if self.sampling == "fixed":
@@ -144,10 +163,12 @@ def assumption(run: Run, *, epochs: int | None = None) -> Assumption:
     """State what a mechanism assumes of the batches.
 
     Args:
-      run: one of `Gaussian`, `PoissonGaussian`, `FixedSizeGaussian`.
+      run: one of `Run`.
       epochs: passes of shuffled batches over the data in `run.steps` steps. None: as
         many as there may be, an epoch being floor(1 / q) steps or more.
     """
+    if isinstance(run, RandomAllocation):
+        return _allocated(run)
     if isinstance(run, Gaussian) or run.sampling_probability == 1:
         alone = ""
         if run.relation == "add_or_remove":
@@ -181,6 +202,34 @@ def assumption(run: Run, *, epochs: int | None = None) -> Assumption:
             otherwise=(),
         )
     return Assumption(text=_secret(run), otherwise=_instead(run, epochs))
+
+
+def _allocated(run: RandomAllocation) -> Assumption:
+    """State what secret allocation assumes; the public one is a record's own steps."""
+    joins = f"joins one of {run.steps} steps of an epoch, {_times(run.epochs)} in all"
+    if run.relation == "replace_one":
+        return Assumption(
+            text=(
+                f"each record {joins}: under replace_one allocation isn't counted as"
+                f" protection. {_NOISE_ALONE}"
+            ),
+            otherwise=(),
+        )
+    known = dataclasses.replace(run.full, relation="zero_out")
+    return Assumption(
+        text=(
+            f"secret random allocation: each record {joins}, uniformly, anew in each"
+            " epoch and independently of all other records, so that batches vary in"
+            " size; the adversary isn't told which, nor the noise or its seed"
+        ),
+        otherwise=(
+            (
+                "batches are cut from a shuffled order instead, or the adversary knows"
+                " who is in which batch",
+                known,
+            ),
+        ),
+    )
 
 
 def _secret(run: PoissonGaussian | FixedSizeGaussian) -> str:

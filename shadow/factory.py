@@ -23,6 +23,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float32
 from tqdm import tqdm
 
+from dp.allocation import RandomAllocation
 from dp.mechanisms import Gaussian, PoissonGaussian
 from shadow import checks
 from shadow.data import Examples
@@ -186,7 +187,7 @@ class Factory:
 
     def mechanism(
         self, *, relation: str = "zero_out", record: int | None = None
-    ) -> Gaussian | PoissonGaussian:
+    ) -> Gaussian | PoissonGaussian | RandomAllocation:
         """Say what a released model of this factory reveals of one record.
 
         Sampling amplifies privacy only while nobody is told who was sampled. Where the
@@ -204,7 +205,16 @@ class Factory:
         privacy, steps = descent.privacy, descent.epochs
         privacy.require_noise()
         sigma = privacy.noise_multiplier
-        if privacy.sampling_probability == 1 or not descent.order_is_public:
+        secret = privacy.sampling_probability == 1 or not descent.order_is_public
+        if privacy.sampling == "allocation" and secret:
+            # An epoch that isn't finished reveals no more than a whole one.
+            return RandomAllocation(
+                noise_multiplier=sigma,
+                steps=privacy.steps_an_epoch,
+                epochs=-(-steps // privacy.steps_an_epoch),
+                relation=relation,
+            )
+        if secret:
             return PoissonGaussian(
                 noise_multiplier=sigma,
                 sampling_probability=privacy.drawn_probability,

@@ -6,8 +6,8 @@ targets, epochs and shadow counts that a grid leaves alone are those of its base
 
 from collections.abc import Callable
 
+import dp
 from benchmarks.sweeps.grid import Sweep
-from dp import accounting
 
 _BOTH = ("attacks.kernel.targets=null",)
 # Of MNIST's grids with many stores, at two cores.
@@ -115,9 +115,9 @@ def privacy(size: str) -> Sweep:
         ("no noise", clip, "training.privacy.noise_multiplier=0.0")
     ]
     for epsilon in all_epsilons[size]:
-        sigma = accounting.noise_multiplier(
-            epsilon, 1e-5, steps=steps, relation="zero_out"
-        )
+        sigma = dp.calibrate(
+            epsilon=epsilon, delta=1e-5, steps=steps, relation="zero_out"
+        ).noise_multiplier
         points.append(
             (
                 f"epsilon {epsilon:g}",

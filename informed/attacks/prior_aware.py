@@ -11,7 +11,8 @@ has
     a_i = <g_i, y>        n_i = |g_i|^2        x_i = (2 a_i - n_i) / (2 sigma^2 C^2)
 
 and the exact log posterior is log prior + sum over steps of x_i, with full batches, or
-of log(1 - q + q e^x_i), where the target takes part with probability q. The published
+of log(1 - q + q e^x_i), where the target takes part with probability q. Where it joins
+one random step of each epoch it is the sum over epochs of log mean e^x_i. The published
 score leaves out n_i, and takes for batches the largest a_i of each epoch.
 
 Success against a uniform prior on m candidates can't pass the bound of kappa = 1/m.
@@ -27,12 +28,13 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jaxtyping import Array, Float, Int
+from scipy import special
 
 from dp.gradient import PrivacyConfig
 from informed.attacks.attack_row import Material, NoSettings
 from shadow.data import Examples
-from shadow.training import GradientDescent, cross_entropy, step_keys
-from shadow.training.private import PrivateSteps
+from shadow.training import GradientDescent, cross_entropy
+from shadow.training.private import PrivateSteps, participants
 from shadow.victims import Params
 
 # Runs that are trained at once; a matter of speed and memory.
@@ -72,10 +74,26 @@ def log_posterior(
     products = np.asarray(evidence.products, float)
     exponent = (2 * products - evidence.squared) / (2 * variance)
     q = privacy.sampling_probability
-    if q < 1:
+    if privacy.sampling == "allocation":
+        exponent = _by_epoch(exponent, privacy.steps_an_epoch)
+    elif q < 1:
         exponent = np.logaddexp(np.log1p(-q), np.log(q) + exponent)
     total = exponent.sum(axis=1)
     return total if log_prior is None else total + log_prior
+
+
+def _by_epoch(
+    exponent: Float[np.ndarray, "runs steps candidates"], steps: int
+) -> Float[np.ndarray, "runs epochs candidates"]:
+    """Compute log((1 / steps) sum of e^x) over each epoch's steps.
+
+    In the steps that a last epoch lacks the target may have taken part unseen: e^0.
+    """
+    runs, made, candidates = exponent.shape
+    whole = np.zeros((runs, -(-made // steps) * steps, candidates))
+    whole[:, :made] = exponent
+    by_epoch = whole.reshape(runs, -1, steps, candidates)
+    return special.logsumexp(by_epoch, axis=2) - np.log(steps)
 
 
 def make(config: NoSettings, material: Material) -> Callable:
@@ -141,10 +159,10 @@ def play(
         def step(state: tuple, number: Array) -> tuple[tuple, tuple[Array, Array]]:
             params, optimiser_state = state
             # The developer's step: one noisy sum of clipped gradients.
-            keys = step_keys(part_key, noise_key, number)
+            part = participants(privacy, part_key, number, count)
             target = images[chosen], labels[chosen]
-            noisy = steps.noisy_sum(params, data, target, *keys)
-            part = steps.participants(keys[0], count)
+            noise = jax.random.fold_in(noise_key, number)
+            noisy = steps.noisy_sum(params, data, target, part, noise)
             # The adversary's: the clipped gradients of D_- are known, and left out.
             known = steps.clipped_sum(
                 params, *data, None if part is None else part[:-1]

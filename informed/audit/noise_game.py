@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import dp
-from dp import accounting, rates
+from dp import rates
 from informed import metrics
 from informed.audit.contract import RELATION, mechanism
 from informed.audit.subject import WEIGHTS, Subject
@@ -163,7 +163,7 @@ def _played(
     rate = metrics.success_rate(right)
     return {
         "noise_multiplier": sigma,
-        "epsilon": accounting.epsilon(run, DELTA),
+        "epsilon": run.epsilon(DELTA),
         "success": dataclasses.asdict(rate),
         "bound": gamma,
         "violation": rates.violation(rate.successes, rate.trials, gamma),
@@ -218,6 +218,7 @@ def calibrated(
         delta=DELTA,
     )
     epsilon = calibration.epsilon
+    assert calibration.bound is not None
     return {
         "noise_multiplier": calibration.noise_multiplier,
         "epsilon": epsilon if np.isfinite(epsilon) else None,

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import dp
-from dp import accounting, bounds, domain, rero
+from dp import bounds, domain, rero
 from dp.sampling import SAMPLINGS
 from informed.cli import registering
 from informed.cli.command_table import refuse_unknown
@@ -70,8 +70,9 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
         choices=SAMPLINGS,
         help="how batches are drawn. shuffled: every record in one batch an epoch, as"
         " data loaders do; poisson: every record takes part in every step with"
-        " probability batch / records, and nobody is told who; fixed: a batch of that"
-        " size is drawn anew in each step, secretly",
+        " probability batch / records, and nobody is told who; allocation: every record"
+        " joins one random step an epoch, and nobody is told which; fixed: a batch of"
+        " that size is drawn anew in each step, secretly",
     )
     group.add_argument(
         "--steps",
@@ -202,13 +203,16 @@ def _of_history(
         ) from error
     history = dp.History.of(values)
     run = history.mechanism(arguments.relation)
-    sigma, assumption = history.noise_multiplier, dp.assumption(run)
+    worst = history.worst(arguments.relation)
+    sigma, assumption = history.noise_multiplier, dp.assumption(worst)
     result, bound = _result(
         arguments, log_kappa, run, sigma, assumption, history.records
     )
     if history.changed:
         result["assumption"] += (
-            ". Settings that changed in the course of training are at their worst"
+            ". Settings changed in the course of training: what is said of batches and"
+            " under otherwise is of the worst"
+            + (", the bound of all as they were" if history.runs else ", as the bound")
         )
     return result | dataclasses.asdict(history), bound
 
@@ -236,11 +240,9 @@ def _result(
 
     Returns: numbers, assumptions and notes; the bound.
     """
-    if calibration is None:
-        bound = dp.rero_bound(run, log_kappa=log_kappa)
-        epsilon = accounting.epsilon(run, arguments.delta)
-    else:
-        bound, epsilon = calibration.bound, calibration.epsilon
+    bound = calibration.bound if calibration else None
+    bound = bound or dp.rero_bound(run, log_kappa=log_kappa)
+    epsilon = calibration.epsilon if calibration else run.epsilon(arguments.delta)
     notes, otherwise = [], []
     if arguments.relation == "zero_out":
         notes.append(
@@ -259,7 +261,7 @@ def _result(
                 "if": condition,
                 "log_gamma": float(worse.log_gamma),
                 "gamma": float(worse.gamma),
-                "epsilon": accounting.epsilon(mechanism, arguments.delta),
+                "epsilon": mechanism.epsilon(arguments.delta),
                 "relation": mechanism.relation,
             }
         )

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from dp import bounds, rates
-from dp.mechanisms import Gaussian
+from dp import rates
 from dp.rero import rero_bound
 from informed import metrics
 from shadow.factory import Factory
@@ -35,6 +34,9 @@ def accounted(developer: Factory) -> str:
     q, epochs = descent.privacy.sampling_probability, descent.epochs
     if q == 1:
         return f"full batches, {epochs} steps"
+    if not descent.order_is_public and descent.privacy.sampling == "allocation":
+        each = descent.privacy.steps_an_epoch
+        return f"one random step of every {each} that nobody is told, {epochs} steps"
     if not descent.order_is_public:
         return f"sampling with probability {q:g} that nobody is told, {epochs} steps"
     taken = steps_taken(
@@ -104,10 +106,6 @@ def against(
     if theory["epsilon"] is None or known:
         return {"label_violation": None, "roc_violations": None}
     run = developer.mechanism(relation="replace_one", record=-1)
-    # Of sampled replacements the bound is that of full batches.
-    mu = Gaussian(
-        noise_multiplier=run.noise_multiplier, steps=run.steps, relation=run.relation
-    ).mu
     count = len(guess["images"])
     targets = truth.images[:count]
     # Of each release the target of another one.
@@ -115,7 +113,7 @@ def against(
     others = (np.arange(count) + away) % count
 
     def most_true(rate: float) -> float:
-        return float(np.exp(bounds.gaussian(np.log(rate), mu)))
+        return float(rero_bound(run, kappa=rate).gamma)
 
     violated = rates.roc_violations(
         -metrics.mse(targets, guess["images"]),

@@ -146,6 +146,8 @@ class Experiment:
         # Stores from before there were these fields stay valid.
         if not self.training.privacy.on:
             del training["privacy"]
+        elif self.training.privacy.sampling == "poisson":
+            del training["privacy"]["sampling"]
         if self.data.seed is None:
             del divided["seed"]
         return {

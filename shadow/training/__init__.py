@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         cross_entropy,
         epoch_batches,
         span_losses,
-        step_keys,
         steps_taken,
     )
     from shadow.training.foreign import JaxFunction, PythonFunction
@@ -41,8 +40,7 @@ __getattr__, __dir__, __all__ = lazy.names(
     {
         "shadow.training.algorithm": "Algorithm Capabilities Draw",
         "shadow.training.foreign": "JaxFunction PythonFunction",
-        "shadow.training.epochs": "cross_entropy epoch_batches span_losses step_keys"
-        " steps_taken",
+        "shadow.training.epochs": "cross_entropy epoch_batches span_losses steps_taken",
         "shadow.training.gradient_descent": "REVISION Fixed GradientDescent Target"
         " INITIALISATIONS SHUFFLINGS revisions",
         "shadow.training.seeds": "SeedFamily",

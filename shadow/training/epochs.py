@@ -1,4 +1,4 @@
-"""What an epoch of gradient descent is made of: losses, batches, keys of its steps."""
+"""What an epoch of gradient descent is made of: losses, batches, who takes part."""
 
 from collections.abc import Callable
 
@@ -54,14 +54,6 @@ def span_losses(
     return share(fixed_labels), share(target_labels)
 
 
-def step_keys(
-    key: Array, noise_key: Array | None, number: Array
-) -> tuple[Array, Array]:
-    """Keys of a private step: (who takes part, noise)."""
-    part = jax.random.fold_in(key, number)
-    return part, part if noise_key is None else jax.random.fold_in(noise_key, number)
-
-
 def steps_taken(
     privacy: PrivacyConfig, epochs: int, key: Array, num_fixed: int
 ) -> Int32[np.ndarray, " examples"]:
@@ -74,10 +66,10 @@ def steps_taken(
       num_fixed: size of D_-.
     Returns: one count an example of D_-, and last that of the target.
     """
-    q, count = privacy.sampling_probability, num_fixed + 1
+    count = num_fixed + 1
 
     def step(number: Array) -> Array:
-        part = participants(step_keys(key, None, number)[0], q, count)
+        part = participants(privacy, key, number, count)
         return jnp.ones(count) if part is None else part
 
     if not epochs:

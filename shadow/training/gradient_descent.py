@@ -32,8 +32,8 @@ from shadow.training import gram_form as gram
 from shadow.training import grouped_gradients as grouped
 from shadow.training import linearity
 from shadow.training.algorithm import Capabilities, Draw
-from shadow.training.epochs import cross_entropy, epoch_batches, span_losses, step_keys
-from shadow.training.private import PrivateSteps
+from shadow.training.epochs import cross_entropy, epoch_batches, span_losses
+from shadow.training.private import PrivateSteps, participants
 from shadow.training.seeds import SeedFamily
 from shadow.victims import Params, Slice, Victim, traces
 from shadow.victims.example_groups import ONE_BY_ONE, Groups
@@ -175,6 +175,8 @@ class GradientDescent:
         privacy = {}
         if self.privacy.on:
             privacy["privacy"] = dataclasses.asdict(self.privacy)
+            if self.privacy.sampling == "poisson":  # as stores had it before
+                del privacy["privacy"]["sampling"]
         optimiser = checks.fingerprint(digests)
         return {"algorithm": {**fields, **privacy, "optimiser": optimiser}}
 
@@ -344,8 +346,8 @@ class GradientDescent:
         state: State,
         fixed: Fixed,
         target: Target,
-        key: Array,
-        noise_key: Array,
+        part: Float[Array, " examples"] | None,
+        noise_key: Array | None,
     ) -> State:
         """One step along a noisy sum of clipped gradients."""
         private = PrivateSteps(
@@ -354,7 +356,7 @@ class GradientDescent:
             losses=cross_entropy,
             form=self.form,
         )
-        total = private.noisy_sum(state[0], fixed, target, key, noise_key)
+        total = private.noisy_sum(state[0], fixed, target, part, noise_key)
         divisor = private.divisor(len(fixed[0]) + 1)
         return self.update(state, jax.tree.map(lambda leaf: leaf / divisor, total))
 
@@ -430,8 +432,11 @@ class GradientDescent:
 
         def epoch(state: State, number: Array) -> State:
             if self.privacy.on:
-                keys = step_keys(key, noise_key, number)
-                return self.private_step(state, fixed, target, *keys)
+                part = participants(self.privacy, key, number, len(fixed[0]) + 1)
+                noise = noise_key
+                if noise is not None:
+                    noise = jax.random.fold_in(noise, number)
+                return self.private_step(state, fixed, target, part, noise)
             if self.batch_size is None and groups is not None and pieces is not None:
                 mean = self.mean_by_groups(groups, state[0], pieces, target, 1)
                 return self.update(state, mean)

@@ -88,16 +88,20 @@ class PrivateSteps:
             losses, params, taps, clip_norm=clip_norm, weights=part
         )
 
-    def participants(self, key: Array, count: int) -> Float[Array, " examples"] | None:
-        """Who takes part in a step, 1 or 0; None: everyone."""
-        return participants(key, self.privacy.sampling_probability, count)
-
     def noisy_sum(
-        self, params: Params, fixed: Any, target: Any, key: Array, noise_key: Array
+        self,
+        params: Params,
+        fixed: Any,
+        target: Any,
+        part: Float[Array, " examples"] | None,
+        noise_key: Array | None,
     ) -> Params:
-        """Of D_- + z, with noise of standard deviation sigma C."""
+        """Of D_- + z, with noise of standard deviation sigma C.
+
+        Args:
+          part: see `participants`; the target is last.
+        """
         image, label = (jnp.asarray(value)[None] for value in target)
-        part = self.participants(key, len(fixed[0]) + 1)
         of_fixed = None if part is None else part[:-1]
         of_target = None if part is None else part[-1:]
         total = jax.tree.map(
@@ -108,6 +112,7 @@ class PrivateSteps:
         if not self.privacy.noise_multiplier:
             return total
         assert self.privacy.clip_norm is not None
+        assert noise_key is not None
         deviation = self.privacy.noise_multiplier * self.privacy.clip_norm
         return gradient.add_noise(noise_key, total, deviation)
 
@@ -117,9 +122,23 @@ class PrivateSteps:
 
 
 def participants(
-    key: Array, probability: float, count: int
+    privacy: PrivacyConfig, key: Array, number: Array, count: int
 ) -> Float[Array, " examples"] | None:
-    """Who of so many examples takes part in a step, 1 or 0; None: everyone."""
-    if probability == 1:
+    """Who of so many examples takes part in a step, 1 or 0; None: everyone.
+
+    Args:
+      key: draws who takes part, the same for all steps.
+      number: of the step, from 0.
+    """
+    q = privacy.sampling_probability
+    if q == 1:
         return None
-    return jax.random.bernoulli(key, probability, (count,)).astype(jnp.float32)
+    if privacy.sampling == "allocation":
+        steps = privacy.steps_an_epoch
+        # 64 random bits modulo the steps: of each step the probability is 1 / steps to
+        # within 1e-10 of itself.
+        epoch = jax.random.fold_in(key, number // steps)
+        joined = jax.random.randint(epoch, (count,), 0, steps)
+        return (joined == number % steps).astype(jnp.float32)
+    drawn = jax.random.bernoulli(jax.random.fold_in(key, number), q, (count,))
+    return drawn.astype(jnp.float32)

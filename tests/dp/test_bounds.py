@@ -175,13 +175,11 @@ def test_theorem_5_and_its_inverse(delta, epsilon):
             "one number or 3",
         ),
         (
-            lambda: dp.rero_bound(dp.PureDP(epsilon=1.0, relation="zero_out")),
+            lambda: dp.rero_bound(dp.PureDP(eps=1.0, relation="zero_out")),
             "either kappa or log_kappa",
         ),
         (
-            lambda: dp.rero_bound(
-                dp.PureDP(epsilon=1.0, relation="zero_out"), kappa=1.5
-            ),
+            lambda: dp.rero_bound(dp.PureDP(eps=1.0, relation="zero_out"), kappa=1.5),
             "kappa in",
         ),
         (

@@ -9,7 +9,7 @@ import pytest
 from scipy import special, stats
 
 import dp
-from dp import accounting, bounds, poisson, priors, rates
+from dp import bounds, poisson, priors, rates
 from dp.gradient import PrivacyConfig
 from informed.experiment.training_settings import TrainingConfig
 
@@ -36,10 +36,10 @@ def test_what_promises_nothing_bounds_nothing(name):
 
 def test_mechanisms_of_infinite_epsilon():
     for mechanism in (
-        dp.PureDP(epsilon=math.inf, relation="zero_out"),
-        dp.Laplace(epsilon=math.inf, relation="zero_out"),
+        dp.PureDP(eps=math.inf, relation="zero_out"),
+        dp.Laplace(eps=math.inf, relation="zero_out"),
         dp.ZeroConcentratedDP(rho=math.inf, relation="zero_out"),
-        dp.ApproximateDP(epsilon=math.inf, delta=0.1, relation="zero_out"),
+        dp.ApproximateDP(epsilons=math.inf, deltas=0.1, relation="zero_out"),
         dp.RenyiDP(orders=(2.0,), epsilons=(math.inf,), relation="zero_out"),
     ):
         assert dp.rero_bound(mechanism, log_kappa=-math.inf).gamma == 1
@@ -54,9 +54,9 @@ def test_infinite_noise_hides_everything(relation, q):
     )
     np.testing.assert_array_equal(dp.rero_bound(run, log_kappa=LOGS).log_gamma, LOGS)
     if q == 1 or relation != "replace_one":
-        assert accounting.epsilon(run, 1e-5) == 0
+        assert run.epsilon(1e-5) == 0
     full = dp.Gaussian(noise_multiplier=math.inf, steps=9, relation=relation)
-    assert accounting.epsilon(full, 1e-5) == accounting.mu(full) == 0
+    assert full.epsilon(1e-5) == full.mu == 0
 
 
 @pytest.mark.parametrize("sigma", [1e-4, 1e-3, 1e-200, 5e-324])
@@ -67,7 +67,7 @@ def test_hardly_any_noise_under_sampling(sigma):
     )
     gamma = float(dp.rero_bound(run, kappa=0.1).gamma)
     assert gamma == pytest.approx(1 - 0.99**9 * 0.9, rel=1e-9)
-    epsilon = accounting.epsilon(run, 1e-5)
+    epsilon = run.epsilon(1e-5)
     # Of nine full steps: mu^2 / 2 + mu Phi^-1(1 - delta); infinite if it overflows.
     with mpmath.workdps(50):
         mu = 3 / mpmath.mpf(sigma)
@@ -196,7 +196,7 @@ def test_epsilon_where_no_solver_converges(mu):
     """Against mpmath: delta at the epsilon that is returned is what was asked for."""
     delta = 1e-5
     run = dp.Gaussian(noise_multiplier=1 / mu, steps=1, relation="zero_out")
-    found = accounting.epsilon(run, delta)
+    found = run.epsilon(delta)
     with mpmath.workdps(60):
 
         def at(epsilon):
@@ -206,8 +206,8 @@ def test_epsilon_where_no_solver_converges(mu):
 
         assert at(found) <= delta * (1 + 1e-4)
         assert at(found * (1 - 1e-4) - 2) > delta
-    sigma = accounting.noise_multiplier(found, delta, steps=1, relation="zero_out")
-    assert sigma == pytest.approx(1 / mu, rel=1e-4)
+    least = dp.calibrate(epsilon=found, delta=delta, steps=1, relation="zero_out")
+    assert least.noise_multiplier == pytest.approx(1 / mu, rel=1e-4)
 
 
 def test_calibration_of_a_million_steps(monkeypatch):
@@ -238,4 +238,4 @@ def test_more_steps_than_a_distribution_can_be_composed_of_are_bounded_all_the_s
     )
     few = dataclasses.replace(run, steps=10**7)
     assert 0.1 < dp.rero_bound(run, kappa=0.1).gamma < 0.11
-    assert accounting.epsilon(few, 1e-5) < accounting.epsilon(run, 1e-5) < 1
+    assert few.epsilon(1e-5) < run.epsilon(1e-5) < 1

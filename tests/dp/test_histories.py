@@ -8,7 +8,6 @@ import pytest
 from dp_accounting import pld
 
 import dp
-from dp import accounting
 
 OPACUS = {"history": [[1.1, 0.004, 500]], "mechanism": "rdp"}
 JAX_PRIVACY = {
@@ -37,19 +36,72 @@ def test_opacus_of_one_setting(mechanism):
     found = dp.History.of(OPACUS | {"mechanism": mechanism})
     assert found.steps == 500
     assert not found.changed
-    ours = accounting.epsilon(found.mechanism("add_or_remove"), 1e-5)
+    ours = found.mechanism("add_or_remove").epsilon(1e-5)
     assert ours == pytest.approx(epsilon_of(OPACUS["history"]), rel=1e-3)
 
 
-def test_opacus_of_settings_that_changed_is_on_the_safe_side():
+def test_opacus_of_settings_that_changed_is_composed_as_it_was():
     segments = [(1.3, 0.002, 200), (0.9, 0.004, 100), (1.1, 0.001, 300)]
     kept = {"history": json.loads(json.dumps(segments)), "mechanism": "rdp"}
     found = dp.History.of(kept)
     assert found.changed
     assert (found.noise_multiplier, found.sampling_probability) == (0.9, 0.004)
     assert found.steps == 600
-    ours = accounting.epsilon(found.mechanism("add_or_remove"), 1e-5)
-    assert ours > epsilon_of(segments)
+    run, theirs = found.mechanism("add_or_remove"), epsilon_of(segments)
+    assert theirs < run.epsilon(1e-5) < 1.001 * theirs
+    assert theirs < 0.6 * found.worst("add_or_remove").epsilon(1e-5)
+    # And back from dp-accounting's event, which names the parts.
+    assert dp.from_event(run.event(), relation="add_or_remove") == run
+    assert run.delta(run.epsilon(1e-5)) == pytest.approx(1e-5, rel=1e-6)
+
+
+def test_full_steps_of_several_noises_add_up_as_squares_of_1_over_sigma():
+    parts = [
+        dp.PoissonGaussian(
+            noise_multiplier=s,
+            sampling_probability=1.0,
+            steps=n,
+            relation="replace_one",
+        )
+        for s, n in ((2.0, 3), (0.5, 1), (4.0, 8))
+    ]
+    run = dp.Composition(parts=tuple(parts))
+    plain = dp.Gaussian(
+        noise_multiplier=(2.0,) * 3 + (0.5,) + (4.0,) * 8,
+        steps=12,
+        relation="replace_one",
+    )
+    assert run.epsilon(1e-5) == pytest.approx(plain.epsilon(1e-5), rel=1e-12)
+    again = dp.from_event(plain.event(), relation="replace_one")
+    assert again.epsilon(1e-5) == pytest.approx(plain.epsilon(1e-5), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        dp.Gaussian(noise_multiplier=2.0, steps=3, relation="zero_out"),
+        dp.FixedSizeGaussian(
+            noise_multiplier=2.0, records=9, batch=3, steps=3, relation="replace_one"
+        ),
+        dp.Laplace(eps=0.5, relation="replace_one"),
+        dp.ZeroConcentratedDP(rho=0.5, relation="zero_out"),
+    ],
+    ids=lambda run: type(run).__name__,
+)
+def test_events_go_out_and_come_in(run):
+    assert dp.from_event(run.event(), relation=run.relation) == run
+
+
+def test_events_that_no_mechanism_is_for_are_refused():
+    tree = dp_accounting.SingleEpochTreeAggregationDpEvent(1.0, 5)
+    for event in (tree, dp_accounting.ComposedDpEvent([tree, tree])):
+        with pytest.raises(dp.domain.FieldError, match="event of Gaussian steps"):
+            dp.from_event(event, relation="zero_out")
+    secret = dp.RandomAllocation(
+        noise_multiplier=1.0, steps=2, epochs=1, relation="zero_out"
+    )
+    with pytest.raises(dp.domain.FieldError, match="not RandomAllocation"):
+        secret.event()
 
 
 def test_full_batches_are_a_gaussian():
@@ -70,7 +122,7 @@ def test_jax_privacy_s_own_parameters_and_accountant():
     theirs = accounts.analysis.DpsgdTrainingAccountant(
         dp_accountant_config=accounts.accountants.PldAccountantConfig()
     ).compute_epsilon(50, params)
-    ours = accounting.epsilon(found.mechanism("add_or_remove"), 1e-5)
+    ours = found.mechanism("add_or_remove").epsilon(1e-5)
     assert ours == pytest.approx(theirs, rel=2e-3)
     # Every field that is looked at is one that the package has.
     names = {field.name for field in dataclasses.fields(params)} | {"num_updates"}
@@ -78,7 +130,7 @@ def test_jax_privacy_s_own_parameters_and_accountant():
     assert {"truncated_batch_size", "sampling_method", "is_finite_guarantee"} <= names
 
 
-def test_jax_privacy_with_a_schedule_is_taken_at_its_worst():
+def test_jax_privacy_with_a_schedule_is_composed_step_by_step():
     kept = JAX_PRIVACY | {
         "noise_multipliers": [[0, 2.0], [10, 1.5]],
         "batch_size_scale_schedule": {"20": 2},
@@ -87,6 +139,9 @@ def test_jax_privacy_with_a_schedule_is_taken_at_its_worst():
     found = dp.History.of(kept)
     assert found.changed
     assert (found.noise_multiplier, found.sampling_probability) == (1.5, 0.2)
+    assert found.runs == ((2.0, 0.1, 10), (1.5, 0.1, 10), (1.5, 0.2, 30))
+    ours = found.mechanism("add_or_remove").epsilon(1e-5)
+    assert ours == pytest.approx(epsilon_of(found.runs), rel=1e-3)
 
 
 def test_batches_of_fixed_size():
@@ -155,6 +210,6 @@ def test_batches_that_grew_to_everybody_are_taken_at_their_worst():
     small = dp.History.of(values | {"batch_size": 500}).mechanism("add_or_remove")
     one = dataclasses.replace(small, steps=1)
     for delta in (1e-5, 1e-3):
-        found = dp.accounting.epsilon(grown, delta)
-        assert found >= dp.accounting.epsilon(small, delta)
-        assert found >= dp.accounting.epsilon(one, delta)
+        found = grown.epsilon(delta)
+        assert found >= small.epsilon(delta)
+        assert found >= one.epsilon(delta)

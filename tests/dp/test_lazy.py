@@ -30,8 +30,8 @@ HEAVY = {
         ("import dp, shadow, reconn", HEAVY | {"scipy", "numpy"}),
         ("import shadow.checks, shadow.files, shadow.records", HEAVY | {"scipy"}),
         (
-            "import dp; from dp import accounting; accounting.epsilon(dp.Gaussian("
-            "noise_multiplier=1.0, steps=1, relation='zero_out'), 1e-5)",
+            "import dp; dp.Gaussian("
+            "noise_multiplier=1.0, steps=1, relation='zero_out').epsilon(1e-5)",
             HEAVY | {"dp_accounting", "scipy.stats"},
         ),
         (

@@ -8,8 +8,7 @@ import pytest
 from scipy import integrate, stats
 
 import dp
-from dp import accounting, bounds, poisson
-from tests.dp import simulation
+from dp import bounds, loss_grid, poisson
 
 
 def run(sigma, q, steps, relation="zero_out"):
@@ -78,16 +77,7 @@ def test_epsilon_of_full_batches_is_that_of_dp_accounting(delta):
     for sigma in np.geomspace(1.1e-5, 1e6, 40):
         full = dp.Gaussian(noise_multiplier=sigma, steps=1, relation="zero_out")
         theirs = dp_accounting.get_epsilon_gaussian(1 / full.mu, delta)
-        assert accounting.epsilon(full, delta) == theirs
-
-
-def test_simulation_agrees_within_its_margins(rng):
-    given = {"noise_multiplier": 1.0, "probability": 0.05, "steps": 50}
-    found = simulation.simulate(0.1, **given, samples=20_000, rng=rng)
-    tight = float(dp.rero_bound(run(1.0, 0.05, 50), kappa=0.1).gamma)
-    assert found.low <= tight <= found.high
-    assert found.gamma == pytest.approx(tight, rel=0.02)
-    assert found.high - found.low < 0.06
+        assert full.epsilon(delta) == theirs
 
 
 def test_riskcal_is_unsafe_where_kappa_is_small_and_this_is_not():
@@ -118,7 +108,7 @@ def test_calibration_is_verified_and_tight():
     less = dp.rero_bound(run(0.999 * found.noise_multiplier, 0.1, 50), kappa=1e-3)
     assert less.gamma > 0.1
     assert found.epsilon == pytest.approx(
-        accounting.epsilon(run(found.noise_multiplier, 0.1, 50), 1e-5)
+        run(found.noise_multiplier, 0.1, 50).epsilon(1e-5)
     )
 
 
@@ -166,39 +156,35 @@ def test_less_than_the_baseline_is_out_of_reach():
 
 
 def test_epsilon_of_full_batches_and_back():
-    sigma = accounting.noise_multiplier(3.0, 1e-5, steps=100, relation="replace_one")
-    full = dp.Gaussian(noise_multiplier=sigma, steps=100, relation="replace_one")
-    assert accounting.epsilon(full, 1e-5) == pytest.approx(3.0, rel=1e-4)
+    found = dp.calibrate(epsilon=3.0, steps=100, relation="replace_one")
+    full = found.mechanism.full
+    assert full.epsilon(1e-5) == pytest.approx(3.0, rel=1e-4)
+    assert full.noise_multiplier == found.noise_multiplier
     # The loss distribution says the same, from above.
-    found = accounting.loss_distribution(full).get_epsilon_for_delta(1e-5)
-    assert 3.0 - 1e-9 <= found < 3.01  # exact where epsilon is a point of the grid
-    np.testing.assert_allclose(
-        accounting.renyi(full, (2, 8)), np.array([2, 8]) * accounting.rho(full)
-    )
+    above = poisson.losses(1 / full.mu, 1.0, 1).get_epsilon_for_delta(1e-5)
+    assert 3.0 - 1e-9 <= above < 3.01  # exact where epsilon is a point of the grid
 
 
 def test_epsilon_of_sampled_batches_and_back():
     given = {"steps": 30, "sampling_probability": 0.1}
-    sigma = accounting.noise_multiplier(2.0, 1e-5, relation="add_or_remove", **given)
+    found = dp.calibrate(epsilon=2.0, relation="add_or_remove", **given)
+    sigma = found.noise_multiplier
     sampled = run(sigma, 0.1, 30, "add_or_remove")
-    assert accounting.epsilon(sampled, 1e-5) <= 2.0 + 1e-9
+    assert sampled.epsilon(1e-5) <= 2.0 + 1e-9
     less = run(0.999 * sigma, 0.1, 30, "add_or_remove")
-    assert accounting.epsilon(less, 1e-5) > 2.0
-    with pytest.raises(ValueError, match="full batches"):
-        accounting.mu(sampled)
+    assert less.epsilon(1e-5) > 2.0
     # Nothing accounts for sampling there, so that it is that of full batches.
     everyone = dp.Gaussian(noise_multiplier=1.0, steps=30, relation="replace_one")
     replaced = run(1.0, 0.1, 30, "replace_one")
-    assert accounting.epsilon(replaced, 1e-5) == accounting.epsilon(everyone, 1e-5)
-    with pytest.raises(ValueError, match="replace_one"):
-        accounting.renyi(replaced)
+    assert replaced.epsilon(1e-5) == everyone.epsilon(1e-5)
 
 
 @pytest.mark.parametrize("steps", [100, 10_000])
 def test_rounding_of_many_steps_never_lowers_a_bound(steps):
     """Full batches have a closed form. At 10,000 steps delta lay 1e-13 below it."""
     mu = 1.0
-    epsilons, deltas = poisson.curve_of(math.sqrt(steps) / mu, 1.0, steps, poisson.FINE)
+    losses = poisson.losses(math.sqrt(steps) / mu, 1.0, steps)
+    epsilons, deltas = loss_grid.curve(losses, steps, removal=True)
     exact = stats.norm.cdf(mu / 2 - epsilons / mu)
     exact -= np.exp(epsilons + stats.norm.logcdf(-mu / 2 - epsilons / mu))
     assert (deltas - exact).min() >= 0
@@ -221,27 +207,27 @@ def test_epsilon_of_a_small_delta_is_not_below_the_truth(delta):
         steps=steps,
         relation="add_or_remove",
     )
-    assert least_delta(accounting.epsilon(run, delta), sigma, q, steps) <= delta
+    assert least_delta(run.epsilon(delta), sigma, q, steps) <= delta
 
 
 @pytest.mark.parametrize("delta", [1e-12, 2e-15])
 def test_noise_for_a_small_delta_is_not_below_the_truth(delta):
     q, steps = 1 - 1e-9, 1000
-    noise = accounting.noise_multiplier(
-        8.0,
-        delta,
+    found = dp.calibrate(
+        epsilon=8.0,
+        delta=delta,
         steps=steps,
         sampling_probability=q,
         relation="add_or_remove",
     )
-    assert least_delta(8.0, noise, q, steps) <= delta
+    assert least_delta(8.0, found.noise_multiplier, q, steps) <= delta
 
 
 def test_who_is_nearly_always_sampled_counts_as_always():
     given = {"noise_multiplier": 0.2795, "steps": 5, "relation": "zero_out"}
-    full = accounting.epsilon(dp.Gaussian(**given), 1e-5)
+    full = dp.Gaussian(**given).epsilon(1e-5)
     run = dp.PoissonGaussian(sampling_probability=1 - 1e-12, **given)
-    assert accounting.epsilon(run, 1e-5) == pytest.approx(full, rel=1e-3)
+    assert run.epsilon(1e-5) == pytest.approx(full, rel=1e-3)
 
 
 def test_moments_next_to_1_are_not_lost():
@@ -257,11 +243,15 @@ def test_moments_next_to_1_are_not_lost():
 )
 def test_noise_is_the_least_by_any_accounting(epsilon, delta, steps, q):
     """By the loss distribution alone it was that of full batches, 900 times as much."""
-    sigma = accounting.noise_multiplier(
-        epsilon, delta, steps=steps, sampling_probability=q, relation="zero_out"
-    )
+    sigma = dp.calibrate(
+        epsilon=epsilon,
+        delta=delta,
+        steps=steps,
+        sampling_probability=q,
+        relation="zero_out",
+    ).noise_multiplier
     found = [
-        accounting.epsilon(run(each, q, steps, "zero_out"), delta)
+        run(each, q, steps, "zero_out").epsilon(delta)
         for each in (sigma, 0.999 * sigma)
     ]
     assert found[0] <= epsilon < found[1]

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
+import dp
 from dp import priors
 
 
@@ -221,3 +222,27 @@ def test_bounds_of_a_sample_do_not_depend_on_its_unit(rng):
     for unit in (1e-6, 1e6):
         found = priors.empirical(sample * unit, 1e-2 * unit)
         assert (found.low, found.high) == (one.low, one.high)
+
+
+def test_kappa_from_records_is_that_of_the_best_guess_of_their_law(rng):
+    """A normal law: the mean is right with P(|x| <= eta), known in closed form."""
+
+    def distance(guess, others):
+        return np.linalg.norm(others - guess, axis=1)
+
+    records = rng.normal(size=(3000, 2))
+    found = dp.kappa_from(records, error=distance, threshold=0.5, confidence=0.999)
+    exact = stats.chi(2).cdf(0.5)
+    rate, low, high = found.fixed
+    assert low < rate <= high < 0.2
+    assert exact <= high
+    assert rate > 0.9 * exact
+    assert np.linalg.norm(found.guess) < 0.4
+    assert found.nearest[0] > rate  # who sees the target does better
+    assert found.log_kappas.tolist() == np.log([high, found.nearest[2]]).tolist()
+    # A sparse law, in which no record is near to another.
+    far = dp.kappa_from(rng.normal(size=(400, 60)), error=distance, threshold=0.5)
+    assert far.fixed[0] == far.nearest[0] == 0
+    assert far.log_kappas == pytest.approx(math.log(1 - 0.05 ** (1 / 200)))
+    with pytest.raises(ValueError, match="error to be no NaN"):
+        dp.kappa_from(records * np.nan, error=distance, threshold=0.5)

@@ -8,7 +8,8 @@ import pytest
 from scipy import integrate, stats
 
 import dp
-from dp import accounting, participation
+from dp import participation, rero
+from dp import sampling as words
 
 RUN = {"noise_multiplier": 1.1, "relation": "zero_out"}
 SMALL = {"records": 20, "batch": 2, "epochs": 2}
@@ -115,7 +116,7 @@ def test_everyone_in_every_step_is_full_batches():
         dp.FixedSizeGaussian(records=9, batch=9, **given),
     ):
         assert gamma(run, 0.1) == pytest.approx(gamma(full, 0.1), rel=1e-12)
-        epsilons = [accounting.epsilon(each, 1e-5) for each in (run, full)]
+        epsilons = [each.epsilon(1e-5) for each in (run, full)]
         assert epsilons[0] == pytest.approx(epsilons[1], rel=1e-5)
 
 
@@ -147,7 +148,7 @@ def test_epsilon_of_fixed_batches_holds_for_a_hard_case(relation, sigma):
         noise_multiplier=sigma, records=4, batch=2, steps=1, relation=relation
     )
     delta = 1e-3
-    epsilon = accounting.epsilon(run, delta)
+    epsilon = run.epsilon(delta)
     reference = {"zero_out": -1.0, "replace_one": -2.0, "add_or_remove": -2.0}
 
     def density(x, centre):
@@ -171,7 +172,7 @@ def test_epsilon_of_known_batches_is_where_the_mean_of_delta_is():
     run = dp.RevealedGaussian(
         noise_multiplier=sigma, sampling_probability=q, steps=steps, relation="zero_out"
     )
-    epsilon = accounting.epsilon(run, delta)
+    epsilon = run.epsilon(delta)
     total = 0.0
     for k in range(1, steps + 1):
         mu = math.sqrt(k) / sigma
@@ -191,14 +192,12 @@ def test_who_knows_the_batches_sees_whether_a_record_is_there():
         relation="add_or_remove",
     )
     seen = 1 - 0.99**100
-    assert accounting.epsilon(run, 1e-5) == math.inf
-    assert accounting.epsilon(run, seen - 1e-6) == math.inf
-    assert accounting.epsilon(run, seen + 1e-6) == 0
+    assert run.epsilon(1e-5) == math.inf
+    assert run.epsilon(seen - 1e-6) == math.inf
+    assert run.epsilon(seen + 1e-6) == 0
     always = dataclasses.replace(run, sampling_probability=1.0)
     full = dp.Gaussian(noise_multiplier=5.0, steps=100, relation="add_or_remove")
-    assert accounting.epsilon(always, 1e-5) == pytest.approx(
-        accounting.epsilon(full, 1e-5), rel=1e-6
-    )
+    assert always.epsilon(1e-5) == pytest.approx(full.epsilon(1e-5), rel=1e-6)
 
 
 def test_removal_from_batches_that_are_cut_is_said_to_be_another_matter():
@@ -208,18 +207,34 @@ def test_removal_from_batches_that_are_cut_is_said_to_be_another_matter():
     assert "use zero_out" not in dp.assumption(run).text
 
 
-@pytest.mark.parametrize("sampling", ["poisson", "shuffled", "fixed"])
-@pytest.mark.parametrize("relation", ["zero_out", "replace_one"])
-def test_calibration_of_batches_undoes_their_bound(sampling, relation):
+@pytest.mark.parametrize("sampling", words.SAMPLINGS)
+@pytest.mark.parametrize(
+    ("relation", "wanted"),
+    [
+        ("zero_out", {"gamma": 0.2}),
+        ("replace_one", {"gamma": 0.2}),
+        ("zero_out", {"epsilon": 1.5}),
+        ("zero_out", {"advantage": 0.3}),
+    ],
+)
+def test_calibration_of_batches_undoes_what_is_wanted(sampling, relation, wanted):
     batches = dp.Batches(sampling=sampling, **SMALL)
-    found = dp.calibrate(0.2, kappa=0.1, batches=batches, relation=relation)
+    found = dp.calibrate(**wanted, kappa=0.1, batches=batches, relation=relation)
     sigma = found.noise_multiplier
+    ((name, value),) = wanted.items()
 
     def at(sigma):
         run = batches.mechanism(noise_multiplier=sigma, relation=relation)
-        return gamma(run, 0.1)
+        if name == "gamma":
+            return gamma(run, 0.1)
+        return run.epsilon(1e-5) if name == "epsilon" else run.advantage()
 
-    assert at(sigma) == float(found.bound.gamma) <= 0.2 < at(0.999 * sigma)
+    assert at(sigma) <= value < at(0.999 * sigma)
+    assert found.epsilon == found.mechanism.epsilon(1e-5)
+    assert gamma(found.mechanism, 0.1) == float(found.bound.gamma)
+    shown = str(found)
+    assert "\n" not in shown
+    assert shown.startswith(f"noise multiplier {rero.rounded_up(sigma, 6)}, kappa 0.1")
 
 
 @pytest.mark.parametrize(
@@ -229,7 +244,10 @@ def test_calibration_of_batches_undoes_their_bound(sampling, relation):
         ({"batch": 21}, "batch <= records = 20, got 21"),
         ({"batch": 0}, "batch >= 1, got 0"),
         ({"epochs": 0}, "epochs >= 1, got 0"),
-        ({"sampling": "random"}, "one of fixed, poisson, shuffled; got 'random'"),
+        (
+            {"sampling": "random"},
+            "one of allocation, fixed, poisson, shuffled; got 'random'",
+        ),
     ],
 )
 def test_batches_that_there_cannot_be_are_refused(fields, message):

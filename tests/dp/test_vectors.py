@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dp
-from dp import accounting, bounds, poisson, priors, rates
+from dp import bounds, poisson, priors, rates
 from informed.attacks import closed_form
 
 VECTORS = json.loads((Path(__file__).parent / "rero_vectors.json").read_text())
@@ -114,9 +114,9 @@ COMPUTED = {
     ),
     "eps_delta_to_mu": lambda v: (
         1
-        / accounting.noise_multiplier(
-            v["epsilon"], v["delta"], steps=1, relation="zero_out"
-        )
+        / dp.calibrate(
+            epsilon=v["epsilon"], delta=v["delta"], steps=1, relation="zero_out"
+        ).noise_multiplier
     ),
     "laplace_gamma": lambda v: np.exp(bounds.laplace(log_kappa(v), v["epsilon"])),
     "poisson_T1": sampled,

@@ -166,7 +166,7 @@ def propositions_6_7(lab: Lab) -> Found:
         ours = {}
         for prior, log_kappa in kappas.items():
             for name, mechanism in (
-                ("epsilon-DP", dp.PureDP(epsilon=root, relation=_REPLACE)),
+                ("epsilon-DP", dp.PureDP(eps=root, relation=_REPLACE)),
                 ("rho-zCDP", dp.ZeroConcentratedDP(rho=root, relation=_REPLACE)),
             ):
                 bound = dp.rero_bound(mechanism, log_kappa=float(log_kappa))

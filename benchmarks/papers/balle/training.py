@@ -2,10 +2,10 @@
 
 import numpy as np
 
+import dp
 from benchmarks.papers.balle.common import curves, line, number
 from benchmarks.papers.lab import Lab, Run
 from benchmarks.papers.row import Found, Picture, measures
-from dp import accounting
 from informed.experiment import stored
 from shadow import sources, victims
 
@@ -41,9 +41,9 @@ def figure_15(lab: Lab) -> Found:
     """Private training with clipping norm 10."""
     sigmas = {"no noise": 0.0}
     for epsilon in _EPSILONS:
-        sigmas[f"epsilon {epsilon:g}"] = accounting.noise_multiplier(
-            epsilon, _DELTA, steps=_EPOCHS, relation="zero_out"
-        )
+        sigmas[f"epsilon {epsilon:g}"] = dp.calibrate(
+            epsilon=epsilon, delta=_DELTA, steps=_EPOCHS, relation="zero_out"
+        ).noise_multiplier
     runs = [
         lab.run(
             name,

@@ -1,5 +1,6 @@
 """The strongest adversary: reproduces known success, stays below the bound."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -98,6 +99,38 @@ def test_known_success_with_sampled_batches():
     gamma = float(dp.rero_bound(run, kappa=0.1).gamma)
     assert gamma == pytest.approx(0.652, abs=0.002)
     assert rates.violation(round(posterior * RUNS), RUNS, gamma) > 1e-3
+
+
+@pytest.mark.parametrize("sigma", [0.4, 1.0])
+def test_the_posterior_of_allocation_nearly_meets_its_bound(sigma, rng):
+    """Two opposite candidates, five epochs of eight steps."""
+    candidates, steps = np.array([[1.0], [-1.0]]), 8
+    chosen = rng.integers(0, 2, RUNS)
+    joined = rng.integers(0, steps, (RUNS, 5, 1)) == np.arange(steps)
+    seen = joined.reshape(RUNS, -1, 1) * candidates[chosen][:, None]
+    seen = seen + sigma * rng.normal(size=seen.shape)
+    evidence = Evidence(
+        products=seen @ candidates.T, squared=np.ones((RUNS, 5 * steps, 2))
+    )
+    private = PrivacyConfig(
+        clip_norm=1.0,
+        noise_multiplier=sigma,
+        sampling_probability=1 / steps,
+        sampling="allocation",
+    )
+    guess = prior_aware.log_posterior(evidence, private).argmax(axis=1)
+    run = dp.RandomAllocation(
+        noise_multiplier=sigma, steps=steps, epochs=5, relation="zero_out"
+    )
+    right, gamma = (
+        int(np.sum(guess == chosen)),
+        float(dp.rero_bound(run, kappa=0.5).gamma),
+    )
+    assert rates.violation(right, RUNS, gamma) > 1e-3
+    assert right / RUNS - 0.5 > 0.8 * (gamma - 0.5)
+    independent = dataclasses.replace(private, sampling="poisson")
+    other = prior_aware.log_posterior(evidence, independent).argmax(axis=1)
+    assert np.sum(other == chosen) <= right + 2 * np.sqrt(RUNS)
 
 
 def test_a_prior_that_is_not_uniform_helps(rng):

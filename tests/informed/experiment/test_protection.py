@@ -12,7 +12,6 @@ from scipy import stats
 
 import dp
 import shadow
-from dp import accounting
 from dp.gradient import PrivacyConfig
 from informed import cli
 from informed.experiment import protection
@@ -94,7 +93,7 @@ def test_public_sampling_is_accounted_by_the_steps_taken(digits):
             (each.mechanism(record=-1), taken[-1]),
             (each.mechanism(), taken.max()),
         ):
-            epsilon = accounting.epsilon(mechanism, 1e-5)
+            epsilon = mechanism.epsilon(1e-5)
             if not steps:
                 assert epsilon == 0
                 continue
@@ -106,7 +105,7 @@ def test_public_sampling_is_accounted_by_the_steps_taken(digits):
 
 def test_secret_sampling_is_amplified(digits):
     secret = developer(digits, sampling=0.01).mechanism()
-    assert accounting.epsilon(secret, 1e-5) == pytest.approx(0.718, abs=0.005)
+    assert secret.epsilon(1e-5) == pytest.approx(0.718, abs=0.005)
 
 
 @pytest.mark.parametrize("relation", ["zero_out", "replace_one"])

@@ -7,11 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 
+import dp
 import shadow
 from dp.gradient import PrivacyConfig
 from informed.experiment.training_settings import TrainingConfig
 from shadow.training import cross_entropy, steps_taken
+from shadow.training.private import participants
 
 KEY = jax.random.key(3)
 
@@ -196,3 +199,34 @@ def test_private_sampling_is_secret_unless_it_is_told(parts):
     # A new sample for every model: the same target ends elsewhere without any noise.
     targets = parts.shadow.take(np.zeros(4, np.int64))
     assert len(np.unique(make(parts, private).train(targets)[:, 0])) == 4
+
+
+def test_allocation_takes_every_example_once_an_epoch_at_a_random_step():
+    private = PrivacyConfig(
+        clip_norm=1.0, sampling_probability=1 / 7, sampling="allocation"
+    )
+    np.testing.assert_array_equal(steps_taken(private, 21, KEY, 99), np.full(100, 3))
+    part = np.stack([participants(private, KEY, n, 7000) for n in jnp.arange(14)])
+    np.testing.assert_array_equal(part[:7].sum(axis=0), 1)
+    joined = [half.argmax(axis=0) for half in (part[:7], part[7:])]
+    table = stats.contingency.crosstab(*joined).count  # of steps in both epochs
+    assert stats.chisquare(table.ravel()).pvalue > 1e-3
+    with pytest.raises(ValueError, match="one over a whole number"):
+        PrivacyConfig(clip_norm=1.0, sampling_probability=0.3, sampling="allocation")
+
+
+def test_a_factory_by_allocation_is_accounted_as_that(parts):
+    config = training(noise=2.0, epochs=25)
+    privacy = dataclasses.replace(
+        config.privacy, sampling_probability=0.1, sampling="allocation"
+    )
+    secret = make(parts, dataclasses.replace(config, privacy=privacy))
+    assert secret.mechanism() == dp.RandomAllocation(
+        noise_multiplier=2.0, steps=10, epochs=3, relation="zero_out"
+    )
+    public = dataclasses.replace(config, privacy=privacy, shuffling="known", epochs=20)
+    assert make(parts, public).mechanism() == dp.Gaussian(
+        noise_multiplier=2.0, steps=2, relation="zero_out"
+    )
+    models = secret.train(parts.shadow.take(np.zeros(4, np.int64)))
+    assert len(np.unique(np.round(models[:, 0], 6))) == 4

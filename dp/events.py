@@ -1,0 +1,107 @@
+"""Events of dp-accounting as mechanisms, and back.
+
+    event = run.event()                                  # for an accountant of theirs
+    run = dp.from_event(event, relation="add_or_remove")
+
+An event doesn't name its relation, and accountants differ in what "replace_one"
+doubles; here it is the sensitivity, for Gaussian and Laplace noise. noise_multiplier is
+over the most that removing a record moves the sum.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from dp import domain
+from dp.composition import Composition
+from dp.guarantee import Guarantee
+from dp.mechanisms import Gaussian, PoissonGaussian
+from dp.participation import FixedSizeGaussian
+from dp.published import Laplace, ZeroConcentratedDP
+
+if TYPE_CHECKING:
+    from dp_accounting import dp_event
+
+
+def from_event(event: "dp_event.DpEvent", *, relation: str) -> Guarantee:
+    """Return the mechanism of an event.
+
+    Raises: FieldError: an event that no mechanism here is for.
+    """
+    parts = [_part(one, count, relation) for one, count in _steps(event, 1)]
+    if len(parts) == 1:
+        return parts[0]
+    sampled = [_sampled(part) for part in parts]
+    if not parts or None in sampled:
+        raise _refused(event)
+    return Composition(parts=tuple(part for part in sampled if part is not None))
+
+
+def _sampled(part: Guarantee) -> PoissonGaussian | None:
+    """Return full batches as those of probability 1; None: neither."""
+    if isinstance(part, Gaussian) and not isinstance(part.noise_multiplier, tuple):
+        return PoissonGaussian(
+            noise_multiplier=part.noise_multiplier,
+            sampling_probability=1.0,
+            steps=part.steps,
+            relation=part.relation,
+        )
+    return part if isinstance(part, PoissonGaussian) else None
+
+
+def _steps(
+    event: "dp_event.DpEvent", times: int
+) -> Iterator[tuple["dp_event.DpEvent", int]]:
+    """Take compositions apart: (event, how often in a row)."""
+    from dp_accounting import dp_event
+
+    if isinstance(event, dp_event.SelfComposedDpEvent):
+        inner = list(_steps(event.event, 1))
+        if len(inner) == 1:
+            yield inner[0][0], inner[0][1] * event.count * times
+        else:
+            yield from ((one, n * event.count * times) for one, n in inner)
+    elif isinstance(event, dp_event.ComposedDpEvent):
+        for one in event.events:
+            yield from _steps(one, times)
+    elif not isinstance(event, dp_event.NoOpDpEvent):
+        yield event, times
+
+
+def _part(event: "dp_event.DpEvent", steps: int, relation: str) -> Guarantee:
+    from dp_accounting import dp_event
+
+    if isinstance(event, dp_event.GaussianDpEvent):
+        sigma = event.noise_multiplier
+        return Gaussian(noise_multiplier=sigma, steps=steps, relation=relation)
+    if isinstance(event, dp_event.LaplaceDpEvent) and steps == 1:
+        moved = 2.0 if relation == "replace_one" else 1.0
+        return Laplace(eps=moved / event.noise_multiplier, relation=relation)
+    if isinstance(event, dp_event.ZCDpEvent) and not event.xi:
+        return ZeroConcentratedDP(rho=steps * event.rho, relation=relation)
+    inner = getattr(event, "event", None)
+    if isinstance(inner, dp_event.GaussianDpEvent):
+        if isinstance(event, dp_event.PoissonSampledDpEvent):
+            return PoissonGaussian(
+                noise_multiplier=inner.noise_multiplier,
+                sampling_probability=event.sampling_probability,
+                steps=steps,
+                relation=relation,
+            )
+        if isinstance(event, dp_event.SampledWithoutReplacementDpEvent):
+            return FixedSizeGaussian(
+                noise_multiplier=inner.noise_multiplier,
+                records=event.source_dataset_size,
+                batch=event.sample_size,
+                steps=steps,
+                relation=relation,
+            )
+    raise _refused(event)
+
+
+def _refused(event: object) -> domain.FieldError:
+    return domain.FieldError(
+        "event",
+        "Expected {} of Gaussian steps (full, Poisson-sampled or without replacement),"
+        f" one Laplace or rho of zero-concentrated privacy, got {event!r:.90}. Compose"
+        " its privacy losses yourself: dp.LossDistribution takes them.",
+    )

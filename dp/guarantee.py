@@ -1,0 +1,90 @@
+"""What every mechanism can be asked: gamma, epsilon, delta, advantage, trade-off."""
+
+import abc
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float
+
+from dp import bounds, domain
+from dp.domain import Number, Numbers
+
+if TYPE_CHECKING:
+    from dp_accounting import dp_event
+
+Bounds = dict[str, bounds.Logs]
+
+
+class Guarantee(abc.ABC):
+    """The questions that are answered alike for every mechanism.
+
+    All answers are on the safe side, under the mechanism's relation. epsilon, delta and
+    advantage are of both directions: who sees the release can tell neither that the
+    record was there nor that it wasn't.
+    """
+
+    @abc.abstractmethod
+    def bounds(self, log_kappa: np.ndarray) -> Bounds:
+        """Return log gamma by the name of the bound; log_kappa of any shape."""
+
+    @abc.abstractmethod
+    def epsilon(self, delta: Number) -> float:
+        """Return the least epsilon at delta that is certified; infinite: none is."""
+
+    @abc.abstractmethod
+    def delta(self, epsilon: Number) -> float:
+        """Return the least delta at epsilon >= 0 that is certified."""
+
+    def advantage(self) -> float:
+        """Bound the total variation distance: true minus false positives of any test.
+
+        Who guesses whether the record was there, at even odds, is right with a
+        probability of at most (1 + advantage) / 2.
+        """
+        return self.delta(0.0)
+
+    def tradeoff(self, alpha: Numbers) -> Float[np.ndarray, "..."]:
+        """Bound the false negatives of every test from below, given false positives.
+
+        A test says whether the release is of training with the target (positive) or of
+        the reference that the relation names.
+
+        Args:
+          alpha: the test's probability of a false positive, of any shape.
+        """
+        rates = domain.probability("alpha", alpha)
+        with np.errstate(divide="ignore"):
+            logs = np.asarray(np.log(rates))
+        least = np.min([*np.broadcast_arrays(*self._tests(logs).values())], axis=0)
+        return np.asarray(-np.expm1(np.clip(least, logs, 0.0)))
+
+    def event(self) -> "dp_event.DpEvent":
+        """Return dp-accounting's event of this mechanism; see `dp.from_event`.
+
+        Raises: FieldError: it has none, such as random allocation.
+        """
+        name = type(self).__name__
+        raise domain.FieldError(
+            "mechanism",
+            f"Expected {{}} that dp-accounting has an event of, not {name}.",
+        )
+
+    def _tests(self, log_rates: np.ndarray) -> Bounds:
+        """Bound log true positives, given log false positives: as gamma by default."""
+        return self.bounds(log_rates)
+
+
+def by_delta(
+    delta: Callable[[float], float], log_rates: np.ndarray, most: Number = 40.0
+) -> Bounds:
+    """Bound true positives by delta of both directions, at many epsilons.
+
+    At a negative epsilon delta of one direction is 1 - e^epsilon (1 - delta(-epsilon))
+    of the other.
+    """
+    above = np.concatenate([[0.0], np.geomspace(1e-3, float(most), 300)])
+    deltas = np.array([delta(float(epsilon)) for epsilon in above])
+    below = 1 - np.exp(-above) * (1 - deltas)
+    epsilons, deltas = np.append(above, -above), np.append(deltas, below)
+    return {"delta": bounds.dual(log_rates, epsilons, deltas)}

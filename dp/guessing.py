@@ -1,0 +1,108 @@
+"""The baseline kappa of real records: how often they are guessed without a release.
+
+found = dp.kappa_from(images, error=mean_squared, threshold=0.0232)
+print(found, dp.rero_bound(run, log_kappa=found.log_kappas))
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Float, Shaped
+
+from dp import domain, rates
+from dp.domain import Number
+
+_TRIED = 2000  # records that are tried as guesses
+_MEANS = 5  # of the records near to the best of them
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Baseline:
+    """Success without the release, on records that no guess was chosen from.
+
+    Attributes:
+      guess: the fixed guess that is right most often.
+      fixed: (rate, lower, upper limit) of that guess. Another one may be better, so a
+        bound from it is of whoever guesses no better.
+      nearest: the same of the nearest of the other records, chosen with knowledge of
+        the target: no one who answers with one of them does better.
+      confidence: of each limit.
+    """
+
+    guess: np.ndarray
+    fixed: tuple[float, float, float]
+    nearest: tuple[float, float, float]
+    confidence: float
+
+    @property
+    def log_kappas(self) -> Float[np.ndarray, "2"]:
+        """Return logs of both upper limits, for `dp.rero_bound`: fixed, nearest.
+
+        A bound for everyone lies between the two: a better guess than the fixed one may
+        exist, but none of these records is a better answer than the nearest.
+        """
+        return np.log([self.fixed[2], self.nearest[2]])
+
+    def __str__(self) -> str:
+        one, other = (
+            f"{rate:.3g} (at most {high:.3g})"
+            for rate, _, high in (self.fixed, self.nearest)
+        )
+        return (
+            f"one fixed guess is right for {one}, the nearest other record for {other}"
+        )
+
+
+def kappa_from(
+    records: Shaped[np.ndarray, "records ..."],
+    *,
+    error: Callable[[np.ndarray, np.ndarray], Float[np.ndarray, " records"]],
+    threshold: Number,
+    confidence: Number = 0.95,
+) -> Baseline:
+    """Measure how often a record is guessed without the release.
+
+    Guesses are chosen on one half of the records, and counted on the other. For a limit
+    that holds for every guess, and a metric, see `priors.empirical`.
+
+    Args:
+      records: at least 4, drawn independently as the target is given all else that is
+        known; in random order, none twice.
+      error: (a guess, records) -> the error of the guess at each record.
+      threshold: the largest error that counts as success.
+      confidence: of each upper limit, in [0.5, 1).
+    """
+    records = np.asarray(records)
+    domain.integer("records", len(records), 4)
+    limit = float(domain.finite("threshold", threshold))
+    level = float(domain.probability("confidence", confidence))
+    domain.require("confidence", level, 0.5 <= level < 1, "in [0.5, 1)")
+    half, held_out = np.array_split(records, 2)
+
+    def near(guess: np.ndarray, others: np.ndarray) -> np.ndarray:
+        errors = domain.numbers("error", error(guess, others))
+        domain.require("error", errors, ~np.isnan(errors), "to be no NaN")
+        return errors <= limit
+
+    tried = half[:_TRIED]
+    counts = np.array([near(guess, half).sum() for guess in tried])
+    best = tried[np.argsort(counts)[::-1][:_MEANS]]
+    guesses = [*best, half.mean(axis=0)]
+    guesses += [half[near(guess, half)].mean(axis=0) for guess in best]
+    guess = max(guesses, key=lambda one: int(near(one, half).sum()))
+    covered = np.zeros(len(held_out), bool)
+    for other in half:
+        covered |= near(other, held_out)
+
+    def rate(right: np.ndarray) -> tuple[float, float, float]:
+        many = int(right.sum())
+        limits = rates.clopper_pearson(many, len(right), 2 * level - 1)
+        return many / len(right), *limits
+
+    return Baseline(
+        guess=guess,
+        fixed=rate(near(guess, held_out)),
+        nearest=rate(covered),
+        confidence=level,
+    )

@@ -1,0 +1,167 @@
+"""A privacy loss on an even grid: delta of epsilon, and epsilon of delta.
+
+The loss of a pair of laws is log(upper / lower), drawn from the upper one, and
+
+    delta(epsilon) = infinite + sum over losses l > epsilon of P(l) (1 - e^(epsilon-l))
+
+is exact in between the points of the grid too. dp-accounting computes the same by a
+loop over all epsilons, which took 70 % of the time of an epsilon.
+"""
+
+import dataclasses
+import functools
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from dp import domain
+from dp.domain import Number
+
+if TYPE_CHECKING:
+    from dp_accounting.pld import pld_pmf
+    from dp_accounting.pld.privacy_loss_distribution import (
+        PrivacyLossDistribution as Distribution,
+    )
+else:  # a second, which closed forms don't need
+    Distribution = Any
+
+# Of composition by FFT: at least, and a step. Against the closed form of full batches
+# the error was at most 1e-15 for 1,000 steps, 1e-13 for 10,000, 5e-11 for a million.
+_ROUND_OFF, _ROUND_OFF_A_STEP = 1e-14, 4e-16
+# Between them the bound is off by at most (3e-3)^2 / 8 of itself.
+_EPSILONS = np.concatenate([np.linspace(-20, -3, 200), np.arange(-3, 40, 3e-3)])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class LossGrid:
+    """The law of a privacy loss on multiples of a spacing.
+
+    Attributes:
+      spacing: the distance of two losses, in nats.
+      first: the least loss is `first * spacing`.
+      masses: the probability of each loss.
+      infinite: the probability of an infinite loss.
+    """
+
+    spacing: float
+    first: int
+    masses: Float[np.ndarray, " losses"]
+    infinite: float
+
+    @functools.cached_property
+    def _tails(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return losses l_k, sums of P(l), and of P(l) e^(l_k - l), over l >= l_k."""
+        from scipy import signal  # a third of a second, which closed forms don't need
+
+        backwards = self.masses[::-1]
+        upper = np.cumsum(backwards)[::-1]
+        lower = signal.lfilter([1.0], [1.0, -math.exp(-self.spacing)], backwards)
+        losses = (self.first + np.arange(len(upper))) * self.spacing
+        return losses, upper, lower[::-1]
+
+    def deltas(self, epsilons: Float[np.ndarray, " many"]) -> np.ndarray:
+        """Return delta at every epsilon, which may be negative."""
+        losses, upper, lower = self._tails
+        k = np.searchsorted(losses, epsilons)
+        at = np.minimum(k, len(losses) - 1)
+        with np.errstate(over="ignore"):
+            gaps = np.exp(np.minimum(epsilons - losses[at], 0.0))
+        inside = np.where(k < len(losses), upper[at] - lower[at] * gaps, 0.0)
+        return self.infinite + inside
+
+    def epsilon(self, delta: Number) -> float:
+        """Return the least epsilon >= 0 with that delta; infinite: there is none."""
+        losses, upper, lower = self._tails
+        deltas = self.infinite + upper - lower
+        above = np.flatnonzero(~(deltas <= delta))  # NaN counts as too much
+        if self.infinite > delta or (above.size and np.isnan(deltas[above]).any()):
+            return math.inf
+        k = above[-1] + 1 if above.size else 0
+        excess = self.infinite + upper[k] - delta if k < len(losses) else 0.0
+        if excess > 0:
+            at = float(losses[k]) + math.log(excess / lower[k])
+        else:
+            at = float(losses[k - 1]) if k else 0.0
+        return max(0.0, at + 1e-12 * abs(at))
+
+
+@functools.lru_cache(maxsize=32)
+def grids(distribution: Distribution) -> tuple[LossGrid, LossGrid]:
+    """Return the losses of dp-accounting's distribution: (of removal, of adding).
+
+    Of removal: the upper law is training with the target, the lower one without.
+    """
+    remove = _grid(distribution._pmf_remove)
+    return remove, remove if distribution._symmetric else _grid(distribution._pmf_add)
+
+
+def _grid(pmf: "pld_pmf.PLDPmf") -> LossGrid:
+    dense = pmf.to_dense_pmf()
+    return LossGrid(
+        spacing=float(dense._discretization),
+        first=int(dense._lower_loss),
+        masses=np.asarray(dense._probs, float),
+        infinite=float(dense._infinity_mass),
+    )
+
+
+@functools.lru_cache(maxsize=32)
+def curve(
+    distribution: Distribution, steps: int = 1, *, removal: bool = False
+) -> tuple[Float[np.ndarray, " many"], Float[np.ndarray, " many"]]:
+    """Return (epsilons, deltas) of a privacy loss distribution, for `bounds.dual`.
+
+    Below a gamma of about 1e-12 (1e-9 for a million steps) the rounding of its
+    composition hides the truth; the bound stays valid there, but `bounds.renyi` is
+    sharper.
+
+    Args:
+      steps: the number of steps that were composed, where it is known. A delta below 0
+        tells of rounding too.
+      removal: from training without the target to training with it alone, which is all
+        that reconstruction asks for. False: the larger delta of both directions.
+    """
+    both = grids(distribution)[: 1 if removal else 2]
+    # Where all mass overflows there are NaNs; 1 is always valid.
+    deltas = np.nan_to_num([one.deltas(_EPSILONS) for one in both], nan=1.0)
+    largest = deltas.max(axis=0) + _rounding(deltas, steps)
+    return _EPSILONS, np.clip(largest, 0, 1)
+
+
+def epsilon(distribution: Distribution, steps: int, delta: Number) -> float:
+    """Return the least epsilon at delta, rounded up by what composition may have lost.
+
+    Infinite where that is more than delta.
+    """
+    least = float(domain.between("delta", delta, 0, 1)) - rounding(distribution, steps)
+    if not least > 0:
+        return math.inf
+    return max(one.epsilon(least) for one in grids(distribution))
+
+
+def delta(distribution: Distribution, steps: int, epsilon: Number) -> float:
+    """Return the least delta at epsilon, rounded up by what composition may lose."""
+    at = np.asarray(domain.finite_at_least_0("epsilon", epsilon))[None]
+    deltas = np.nan_to_num([one.deltas(at) for one in grids(distribution)], nan=1.0)
+    return min(1.0, float(deltas.max()) + rounding(distribution, steps))
+
+
+def rounding(distribution: Distribution, steps: int) -> float:
+    """Bound by how much a delta of a privacy loss distribution may be too small.
+
+    The rounding of its composition, which "rounded up" doesn't cover.
+
+    Args:
+      steps: the number of steps that were composed.
+    """
+    deltas = [one.deltas(_EPSILONS) for one in grids(distribution)]
+    return _rounding(np.nan_to_num(deltas, nan=1.0), steps)
+
+
+def _rounding(deltas: np.ndarray, steps: int) -> float:
+    """Bound the rounding of deltas; one below 0 shows it."""
+    steps = domain.integer("steps", steps, 1)
+    negative = -4 * float(deltas.min())
+    return max(_ROUND_OFF, steps * _ROUND_OFF_A_STEP, negative)

@@ -1,0 +1,275 @@
+"""Guarantees of privacy as they are published: in numbers, whatever made them so.
+
+Used under the neighbouring relation that they were computed under (see `bounds`).
+"""
+
+import abc
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dp import bounds, domain, epsilons, loss_grid
+from dp.domain import Number
+from dp.guarantee import Bounds, Guarantee
+
+if TYPE_CHECKING:
+    from dp_accounting import dp_event
+
+
+class _Pairs(Guarantee):
+    """(epsilon, delta) pairs, each of which holds."""
+
+    @property
+    @abc.abstractmethod
+    def _curve(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return epsilons and deltas."""
+
+    def epsilon(self, delta: Number) -> float:
+        """Return the least epsilon at delta that the pairs imply."""
+        domain.between("delta", delta, 0, 1)
+        return epsilons.of_pairs(*self._curve, delta)
+
+    def delta(self, epsilon: Number) -> float:
+        """Return the least delta at epsilon that the pairs imply."""
+        domain.finite_at_least_0("epsilon", epsilon)
+        return epsilons.delta_of_pairs(*self._curve, epsilon)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ApproximateDP(_Pairs):
+    """(epsilon, delta)-differential privacy; several pairs are a privacy curve."""
+
+    epsilons: Number | tuple[Number, ...]
+    deltas: Number | tuple[Number, ...]
+    relation: str
+
+    def __post_init__(self) -> None:
+        domain.at_least_0("epsilons", self.epsilons)
+        domain.probability("deltas", self.deltas)
+        domain.choice("relation", self.relation, bounds.RELATIONS)
+        pairs = [np.shape(self.epsilons), np.shape(self.deltas)]
+        domain.some("epsilons", np.asarray(self.epsilons))
+        if pairs[0] != pairs[1]:
+            raise domain.FieldError(
+                "deltas", f"Expected as many of {{}} as of epsilons, got {pairs[::-1]}."
+            )
+
+    @property
+    def _curve(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.ravel(np.asarray(self.epsilons, float)), np.ravel(
+            np.asarray(self.deltas, float)
+        )
+
+    def bounds(self, log_kappa: np.ndarray) -> Bounds:
+        """Return the least bound over the curve."""
+        shape = (-1, *[1] * log_kappa.ndim)
+        curve = (values.reshape(shape) for values in self._curve)
+        return {"approximate": bounds.approximate(log_kappa[None], *curve).min(axis=0)}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PureDP(_Pairs):
+    """The guarantee of eps-differential privacy alone, delta = 0."""
+
+    eps: Number
+    relation: str
+
+    def __post_init__(self) -> None:
+        domain.one("eps", self.eps)
+        domain.at_least_0("eps", self.eps)
+        domain.choice("relation", self.relation, bounds.RELATIONS)
+
+    @property
+    def _curve(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.array([float(self.eps)]), np.zeros(1)
+
+    def bounds(self, log_kappa: np.ndarray) -> Bounds:
+        """Return Corollary 3 as printed, and the sharper bound."""
+        return {
+            "pure": bounds.pure(log_kappa, self.eps, self.relation),
+            "Corollary 3": bounds.corollary_3(log_kappa, self.eps),
+        }
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RenyiDP(Guarantee):
+    """A curve of Renyi differential privacy, as accountants give it.
+
+    Attributes:
+      orders: orders of the Renyi divergences, >= 1 and finite; orders of 1 only serve
+        the binary form.
+      epsilons: the Renyi divergence of each order; infinite ones are passed over.
+    """
+
+    orders: tuple[Number, ...]
+    epsilons: tuple[Number, ...]
+    relation: str
+
+    def __post_init__(self) -> None:
+        orders = domain.finite("orders", self.orders)
+        domain.require("orders", self.orders, orders >= 1, ">= 1")
+        domain.at_least_0("epsilons", self.epsilons)
+        domain.choice("relation", self.relation, bounds.RELATIONS)
+        if len(self.orders) != len(self.epsilons) or not len(self.orders):
+            raise domain.FieldError(
+                "epsilons",
+                f"Expected one of {{}} an order, got {len(self.epsilons)} for"
+                f" {len(self.orders)}.",
+            )
+
+    def bounds(self, log_kappa: np.ndarray) -> Bounds:
+        """Return Theorem 2 and the binary form, each at its best order."""
+        log_kappa = np.asarray(log_kappa, float)
+        orders, epsilons = np.array(self.orders, float), np.array(self.epsilons, float)
+        usable = np.isfinite(epsilons)
+        shape = (-1, *[1] * log_kappa.ndim)
+
+        def least(bound: Callable[..., bounds.Logs], of: np.ndarray) -> np.ndarray:
+            if not of.any():
+                return np.zeros(log_kappa.shape)
+            some = orders[of].reshape(shape), epsilons[of].reshape(shape)
+            return np.asarray(bound(log_kappa[None], *some).min(axis=0))
+
+        return {
+            "binary Renyi": least(bounds.binary_renyi, usable),
+            "Theorem 2": least(bounds.renyi, usable & (orders > 1)),
+        }
+
+    def epsilon(self, delta: Number) -> float:
+        """Return the least epsilon at delta, if the curve is of both directions."""
+        domain.between("delta", delta, 0, 1)
+        orders, divergences = self._above_1
+        if not len(orders):
+            return float("inf")
+        return epsilons.of_renyi(divergences, delta, orders)
+
+    def delta(self, epsilon: Number) -> float:
+        """Return the least delta at epsilon, if the curve is of both directions."""
+        domain.finite_at_least_0("epsilon", epsilon)
+        orders, divergences = self._above_1
+        if not len(orders):
+            return 1.0
+        return epsilons.delta_of_renyi(divergences, epsilon, orders)
+
+    @property
+    def _above_1(self) -> tuple[np.ndarray, np.ndarray]:
+        orders, divergences = np.array(self.orders, float), np.array(self.epsilons)
+        usable = (orders > 1) & np.isfinite(divergences)
+        return orders[usable], divergences[usable]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ZeroConcentratedDP(Guarantee):
+    """The guarantee of rho-zero-concentrated differential privacy alone."""
+
+    rho: Number
+    relation: str
+
+    def __post_init__(self) -> None:
+        domain.one("rho", self.rho)
+        domain.at_least_0("rho", self.rho)
+        domain.choice("relation", self.relation, bounds.RELATIONS)
+
+    def bounds(self, log_kappa: np.ndarray) -> Bounds:
+        """Return Corollary 4. (rho alone doesn't imply the Gaussian form.)"""
+        return {"Corollary 4": bounds.corollary_4(log_kappa, self.rho)}
+
+    @property
+    def _renyi(self) -> RenyiDP:
+        """The curve rho a, at orders a of 1 + 1e-3 to 1e6."""
+        orders = 1 + np.geomspace(1e-3, 1e6, 2000)
+        with np.errstate(over="ignore"):
+            curve = tuple((orders * float(self.rho)).tolist())
+        return RenyiDP(
+            orders=tuple(orders.tolist()), epsilons=curve, relation=self.relation
+        )
+
+    def epsilon(self, delta: Number) -> float:
+        """Return the least epsilon at delta, by the best order."""
+        return self._renyi.epsilon(delta)
+
+    def delta(self, epsilon: Number) -> float:
+        """Return the least delta at epsilon, by the best order."""
+        return self._renyi.delta(epsilon)
+
+    def event(self) -> "dp_event.DpEvent":
+        """Return dp-accounting's event."""
+        from dp_accounting import dp_event
+
+        return dp_event.ZCDpEvent(float(self.rho))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Laplace(PureDP):
+    """One number, released once with Laplace noise of scale sensitivity / eps."""
+
+    def bounds(self, log_kappa: np.ndarray) -> Bounds:
+        """Return the tight bound, and that of any epsilon."""
+        return {
+            "Laplace": bounds.laplace(log_kappa, self.eps),
+            "pure": bounds.pure(log_kappa, self.eps, self.relation),
+        }
+
+    def epsilon(self, delta: Number) -> float:
+        """Return the exact epsilon at delta: eps + 2 log(1 - delta)."""
+        at = float(domain.between("delta", delta, 0, 1))
+        return max(0.0, float(self.eps) + 2 * float(np.log1p(-at)))
+
+    def delta(self, epsilon: Number) -> float:
+        """Return the exact delta at epsilon: 1 - e^((epsilon - eps) / 2)."""
+        at = float(domain.finite_at_least_0("epsilon", epsilon))
+        return float(-np.expm1(min(0.0, at - float(self.eps)) / 2))
+
+    def event(self) -> "dp_event.DpEvent":
+        """Return dp-accounting's event; "replace_one" is twice the sensitivity."""
+        from dp_accounting import dp_event
+
+        moved = 2.0 if self.relation == "replace_one" else 1.0
+        return dp_event.LaplaceDpEvent(moved / float(self.eps))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LossDistribution(Guarantee):
+    """A pessimistic privacy loss distribution made by dp-accounting.
+
+    Attributes:
+      distribution: a PrivacyLossDistribution of dp_accounting.pld.
+      relation: the neighbouring relation that the distribution was made under.
+    """
+
+    distribution: Any
+    relation: str
+
+    def __post_init__(self) -> None:
+        domain.choice("relation", self.relation, bounds.RELATIONS)
+        if not hasattr(self.distribution, "get_delta_for_epsilon"):
+            raise domain.FieldError(
+                "distribution",
+                "Expected {} to be a PrivacyLossDistribution of dp-accounting, got"
+                f" {type(self.distribution).__name__}.",
+            )
+        # dp-accounting says it of the two parts alone.
+        for part in ("_pmf_remove", "_pmf_add"):
+            pmf = getattr(self.distribution, part, None)
+            if not getattr(pmf, "_pessimistic_estimate", True):
+                raise domain.FieldError(
+                    "distribution",
+                    "Expected {} to be made with pessimistic_estimate=True: an"
+                    " optimistic one gives bounds that don't hold.",
+                )
+
+    def bounds(self, log_kappa: np.ndarray) -> Bounds:
+        """Return the dual of the privacy loss."""
+        return {
+            "privacy loss": bounds.dual(log_kappa, *loss_grid.curve(self.distribution))
+        }
+
+    def epsilon(self, delta: Number) -> float:
+        """Return the least epsilon at delta."""
+        return loss_grid.epsilon(self.distribution, 1, delta)
+
+    def delta(self, epsilon: Number) -> float:
+        """Return the least delta at epsilon."""
+        return loss_grid.delta(self.distribution, 1, epsilon)
