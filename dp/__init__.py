@@ -18,6 +18,7 @@ events       dp-accounting's events as mechanisms, and back
 poisson      the Poisson-subsampled Gaussian: moments and privacy losses
 priors       the baseline kappa of a prior
 guessing     the baseline kappa of real records
+plots        pictures of bounds
 conditional  normal priors given some coordinates
 epsilons     epsilon and delta from mu, Renyi curves and pairs of both
 calibration  the least noise for a gamma, an advantage or an epsilon
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from dp.histories import History
     from dp.mechanisms import Gaussian, Mechanism, PoissonGaussian
     from dp.participation import FixedSizeGaussian, RevealedGaussian
+    from dp.plots import plot
     from dp.published import (
         ApproximateDP,
         Laplace,
@@ -70,6 +72,7 @@ __getattr__, __dir__, __all__ = lazy.names(
         "dp.histories": "History",
         "dp.mechanisms": "Gaussian Mechanism PoissonGaussian",
         "dp.participation": "FixedSizeGaussian RevealedGaussian",
+        "dp.plots": "plot",
         "dp.published": "ApproximateDP Laplace LossDistribution PureDP RenyiDP"
         " ZeroConcentratedDP",
         "dp.rero": "ReRoBound implied_delta implied_gamma register_bound rero_bound",

@@ -13,9 +13,9 @@ an adaptive epoch is processing of the pair, for each i and so for their mixture
 divergence grows. Epochs compose adaptively as dominating pairs do (Zhu et al. 2022).
 
 The pair's likelihood ratio is the mean of t independent lognormals of mean 1, under the
-law without. `lattice` computes its law, rounded towards more privacy loss. The sampling
-is that of Feldman and Shenfeld 2025 (arXiv:2502.08202), who bound its epsilon; they also
-compute its privacy loss on a grid (arXiv:2602.17284).
+law without. `lattice` computes its law, rounded towards more privacy loss. The
+sampling is that of Feldman and Shenfeld 2025 (arXiv:2502.08202), who bound its epsilon;
+they also compute its privacy loss on a grid (arXiv:2602.17284).
 """
 
 import dataclasses

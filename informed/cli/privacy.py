@@ -104,6 +104,12 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
         "--delta", type=float, default=1e-5, help="for epsilon (default 1e-5)"
     )
     parser.add_argument(
+        "--figure",
+        type=Path,
+        metavar="FILE.png",
+        help="also draw gamma against the noise and against epsilon",
+    )
+    parser.add_argument(
         "--bounds",
         type=Path,
         metavar="FILE",
@@ -178,7 +184,43 @@ def _of_arguments(
     result, bound = _result(
         arguments, log_kappa, run, sigma, assumption, arguments.records, calibration
     )
+    if batches is not None:
+        result["samplings"] = _samplings(batches, sigma or least, arguments, log_kappa)
+    if arguments.figure is not None:
+        target = arguments.gamma if calibration else None
+        _draw(run, log_kappa, arguments, target)
     return result | training, bound
+
+
+def _samplings(
+    batches: dp.Batches,
+    sigma: float,
+    arguments: argparse.Namespace,
+    log_kappa: float,
+) -> dict[str, dict[str, float]]:
+    """Bound the same training under every way of drawing batches."""
+    rows = {}
+    for sampling in SAMPLINGS:
+        other = dataclasses.replace(batches, sampling=sampling)
+        run = other.mechanism(noise_multiplier=sigma, relation=arguments.relation)
+        bound = dp.rero_bound(run, log_kappa=log_kappa)
+        rows[sampling] = {
+            "log_gamma": float(bound.log_gamma),
+            "gamma": float(bound.gamma),
+            "epsilon": run.epsilon(arguments.delta),
+        }
+    return rows
+
+
+def _draw(
+    run: Any, log_kappa: float, arguments: argparse.Namespace, gamma: float | None
+) -> None:
+    """Write the picture of a bound."""
+    figure = dp.plot(
+        run, kappas=[math.exp(log_kappa)], gamma=gamma, delta=arguments.delta
+    )
+    arguments.figure.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(arguments.figure)
 
 
 def _of_history(
@@ -189,7 +231,7 @@ def _of_history(
     Raises: ValueError: it isn't JSON, no history, or something is said twice.
     """
     said = ("noise_multiplier", "steps", "sampling_probability", "sampling")
-    for name in (*said, *_SCRIPT):
+    for name in (*said, *_SCRIPT, "figure"):
         if getattr(arguments, name) is not None:
             option = f"--{name.replace('_', '-')}"
             raise ValueError(f"{option} doesn't go with --from, which says it all.")
@@ -350,5 +392,11 @@ def _table(result: dict[str, Any], bound: dp.ReRoBound) -> str:
             f"{title:<20}gamma <= {gamma}, epsilon"
             f" {rero.rounded_up(row['epsilon'], 4)}{of}, if {row['if']}"
         )
+        title = ""
+    title = "batches drawn as"
+    for sampling, row in result.get("samplings", {}).items():
+        gamma = rero.decimal(row["log_gamma"], up=True)
+        epsilon = rero.rounded_up(row["epsilon"], 4)
+        lines.append(f"{title:<20}{sampling:<12}gamma <= {gamma}, epsilon {epsilon}")
         title = ""
     return "\n".join(lines)

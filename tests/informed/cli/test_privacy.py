@@ -6,6 +6,7 @@ import math
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from scipy import stats
 
@@ -191,6 +192,34 @@ def test_bad_input_is_one_line(arguments, message, capsys):
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1
     assert message in lines[0]
+
+
+def test_ways_to_draw_batches_stand_side_by_side(capsys, tmp_path):
+    """Known batches by the Gaussian's closed form; the others by a run of their own."""
+    options = ("bound", "--noise-multiplier=3", "--records=400", "--batch=40")
+    options += ("--epochs=2", "--kappa=0.1")
+    picture = tmp_path / "made" / "bound.png"
+    rows = run(capsys, *options, "--sampling=fixed", f"--figure={picture}")["samplings"]
+    known = stats.norm.cdf(stats.norm.ppf(0.1) + math.sqrt(2) / 3)
+    assert rows["shuffled"]["gamma"] == pytest.approx(known)
+    for sampling in ("poisson", "allocation", "fixed"):
+        alone = run(capsys, *options, f"--sampling={sampling}")
+        assert rows[sampling]["gamma"] == alone["gamma"] < known
+        assert rows[sampling]["epsilon"] == alone["epsilon"]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_plot_has_the_bounds_of_more_and_less_noise():
+    mechanism = dp.Gaussian(noise_multiplier=5, steps=4, relation="zero_out")
+    figure = dp.plot(mechanism, kappas=[0.01, 0.1], gamma=0.2)
+    noises, gammas = figure.axes[0].lines[1].get_data()
+    wanted = stats.norm.cdf(stats.norm.ppf(0.1) + 2 / noises)
+    np.testing.assert_allclose(gammas, wanted)
+    assert min(noises) == pytest.approx(5 / 8)
+    epsilons, _ = figure.axes[1].lines[1].get_data()
+    assert mechanism.epsilon(1e-5) in epsilons
+    with pytest.raises(ValueError, match="mechanism to have a noise_multiplier"):
+        dp.plot(dp.PureDP(eps=1.0, relation="replace_one"))
 
 
 def test_a_history_of_opacus_is_the_training_in_words(capsys, tmp_path):
