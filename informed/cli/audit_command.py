@@ -176,7 +176,7 @@ def _audit(arguments: argparse.Namespace) -> None:
         values = report.redacted if arguments.redact else report.values
         print(files.as_json(values).decode(), end="")
     else:
-        print(f"{table(report.values)}\n")
+        print(f"{words.verdict(report.values)}\n\n{table(report.values)}\n")
         for sentence in words.first_lines(report.values):
             print(sentence)
         for out in arguments.out:

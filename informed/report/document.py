@@ -104,7 +104,7 @@ class Report:
         )
 
     def __str__(self) -> str:
-        return " ".join(words.first_lines(self.values))
+        return " ".join([words.verdict(self.values), *words.first_lines(self.values)])
 
 
 def require_end(path: str | os.PathLike) -> str:

@@ -89,6 +89,39 @@ def duration(value: float) -> str:
     return f"{value:.2g} s" if value < 90 else f"{value / 60:.2g} minutes"
 
 
+def verdict(values: Values) -> str:
+    """Say in one line whether records can be read out of the model."""
+    best, things = strongest(values), _things(values)
+    if broken(values.get("bounds")):
+        return (
+            "The declared noise protects nothing: an attack did better than its bound"
+            " allows."
+        )
+    if best is None:
+        minutes = [row.get("needs_minutes") for row in values["attacks"]]
+        enough = min((m for m in minutes if m), default=None)
+        again = "" if enough is None else f" Run again with `--minutes {enough}`."
+        return f"No verdict: no attack finished.{again}"
+    adversary = f"by someone who sees {best['sees']} and knows {best['knows']}"
+    exact, success = best["exact"], best["success"]
+    if exact["successes"]:
+        return (
+            f"{things.capitalize()} can be read out of this model:"
+            f" {exact['successes']} of {exact['trials']} exactly ({best['name']}),"
+            f" {adversary}."
+        )
+    if success["successes"]:
+        return (
+            f"This model gives {things} away in part: {best['name']} came nearer than"
+            f" the best guess without it for {success['successes']} of"
+            f" {success['trials']}, {adversary}."
+        )
+    return (
+        f"Nothing was read out of {success['trials']} {things}; the strongest attack"
+        f" that finished is {best['name']}. That is no protection."
+    )
+
+
 def first_lines(values: Values) -> list[str]:
     """Say what wasn't finished, what could be read out, and what changes it.
 

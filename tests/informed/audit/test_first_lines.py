@@ -8,6 +8,8 @@ import sys
 import threading
 import time
 
+import pytest
+
 from informed.cli import audit_command as command
 from informed.cli import console
 from informed.report import words
@@ -64,6 +66,42 @@ def test_an_attack_that_read_everything_stands_first_with_its_remedy():
     assert "read records out exactly" in first
     assert "Remedy (kernel): only noise bounds it" in first
     assert second.startswith("Inversion finished 0 of 6")
+
+
+@pytest.mark.parametrize(
+    ("attacks", "verdict"),
+    [
+        (
+            [attack("kernel"), attack("inversion", exact=5)],
+            "Records can be read out of this model: 5 of 6 exactly (inversion), by"
+            " someone who sees all weights and knows the rest.",
+        ),
+        (
+            [attack("kernel", successes=2)],
+            "This model gives records away in part: kernel came nearer than the best"
+            " guess without it for 2 of 6, by someone who sees all weights and knows"
+            " the rest.",
+        ),
+        (
+            [attack("kernel", successes=0)],
+            "Nothing was read out of 6 records; the strongest attack that finished is"
+            " kernel. That is no protection.",
+        ),
+        (
+            [attack("inversion", finished=0, success=None, exact=None,
+                    needs_minutes=12)],
+            "No verdict: no attack finished. Run again with `--minutes 12`.",
+        ),
+    ],
+)  # fmt: skip
+def test_the_verdict_is_one_line(attacks, verdict):
+    assert words.verdict(document(*attacks)) == verdict
+
+
+def test_a_broken_bound_is_the_verdict():
+    values = document(attack("kernel", successes=0))
+    values["bounds"] = {"rows": [{"violation": 1e-9}]}
+    assert words.verdict(values).startswith("The declared noise protects nothing")
 
 
 # What training prints isn't in the results.
