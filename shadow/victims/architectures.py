@@ -18,10 +18,10 @@ from jaxtyping import Array
 
 from shadow import checks
 from shadow.training.versions import source_hash
-from shadow.victims import example_groups as grouped
+from shadow.victims import cnn_forms
 from shadow.victims.activations import ACTIVATIONS
 from shadow.victims.adapters import from_haiku
-from shadow.victims.example_groups import PATCHES
+from shadow.victims.cnn_forms import PATCHES
 from shadow.victims.layers import INITIALISERS, Conv, Dense
 from shadow.victims.victim import FirstLayer, Params, Taps, Victim
 
@@ -152,20 +152,20 @@ def build(
     )
     if config.architecture == "cnn":
         layers = tuple(sizes)
-        form = grouped.cnn(image_shape, activation, layers)
-        convolved = grouped.convolutions(activation, layers)
+        form = cnn_forms.cnn(image_shape, activation, layers)
+        convolved = cnn_forms.convolutions(activation, layers)
         forms = {
-            grouped.WHOLE: None,
-            grouped.TOOM_COOK: form,
-            PATCHES: grouped.plain(victim.apply, grouped.FOR_ACCELERATORS),
-            grouped.CONVOLUTIONS: convolved,
-            grouped.ONE_BY_ONE: convolved,
+            cnn_forms.WHOLE: None,
+            cnn_forms.TOOM_COOK: form,
+            PATCHES: cnn_forms.plain(victim.apply, cnn_forms.GPU_GROUP_SIZE),
+            cnn_forms.CONVOLUTIONS: convolved,
+            cnn_forms.ONE_BY_ONE: convolved,
         }
         return dataclasses.replace(victim, groups=form, forms=forms)
     after = hk.without_apply_rng(
         hk.transform(functools.partial(dense, products=True))
     ).apply
-    groups = grouped.plain(victim.apply, _ROWS)
+    groups = cnn_forms.plain(victim.apply, _ROWS)
     return dataclasses.replace(victim, first=FirstLayer(first, after), groups=groups)
 
 

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 from shadow import checks, devices
 from shadow.precision import highest
 from shadow.victims import traces
-from shadow.victims.example_groups import PATCHES, Groups
+from shadow.victims.cnn_forms import PATCHES, Groups
 
 Params = Any  # a PyTree of float32 arrays
 Taps = dict[str, Array]

@@ -28,7 +28,7 @@ from sklearn.metrics import roc_auc_score
 from informed.attacks import closed_form
 from uninformed import bilevel
 from uninformed.landscape.mixtures import Sets, holds_truth
-from uninformed.landscape.runs import Ends
+from uninformed.landscape.runs import Outcomes
 
 # Draws of the bootstrap: the 2.5 % quantile then lies between the fifth and sixth draw.
 _BOOTSTRAPS = 200
@@ -97,17 +97,19 @@ def _auc(true: np.ndarray, values: np.ndarray) -> float | None:
 
 
 def uninformed(
-    names: Sequence[str], ends: Ends, true: Bool[np.ndarray, "starts images"]
+    names: Sequence[str], outcomes: Outcomes, true: Bool[np.ndarray, "starts images"]
 ) -> dict[str, DetectionScores]:
     """Score one method's images in every way, by name."""
     values = {
-        "parameters": np.repeat(-ends.distance[:, None], true.shape[1], axis=1),
-        "loss": -ends.loss,
+        "parameters": np.repeat(-outcomes.distance[:, None], true.shape[1], axis=1),
+        "loss": -outcomes.loss,
     }
-    if ends.basis is not None and len(ends.basis) > 1:
+    if outcomes.basis is not None and len(outcomes.basis) > 1:
         # The share of each image's length outside the first layer's span.
-        points = ends.images.reshape(*ends.images.shape[:2], -1) - ends.centre
-        inside = np.linalg.norm(points @ ends.basis.T, axis=-1)
+        points = (
+            outcomes.images.reshape(*outcomes.images.shape[:2], -1) - outcomes.centre
+        )
+        inside = np.linalg.norm(points @ outcomes.basis.T, axis=-1)
         total = np.maximum(np.linalg.norm(points, axis=-1), np.finfo(np.float32).tiny)
         values["span"] = -np.sqrt(np.maximum(1 - (inside / total) ** 2, 0))
     trivial = np.array([holds_truth(name) for name in names])

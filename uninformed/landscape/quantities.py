@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 
 from uninformed import candidates
 from uninformed.landscape.mixtures import Sets
-from uninformed.landscape.runs import Ends
+from uninformed.landscape.runs import Outcomes
 
 Measured = dict[str, np.ndarray]
 
@@ -38,7 +38,7 @@ def similarities(
 
 
 def measure(
-    sets: Sets, starts: Float[np.ndarray, "starts images ..."], ends: Ends
+    sets: Sets, starts: Float[np.ndarray, "starts images ..."], outcomes: Outcomes
 ) -> Measured:
     """Measure every quantity of every start.
 
@@ -53,18 +53,18 @@ def measure(
       spread: L2 distance between the images themselves.
       in_two: share of the squared movement that lies in two directions, which are the
         same for all images of a start.
-      distance: |theta - theta*|^2, or what the method has in its place (`Ends`).
+      distance: |theta - theta*|^2, or what the method has in its place (`Outcomes`).
       distance_mean: that distance divided by the number of parameters.
       distance_relative: that distance divided by |theta*|^2.
       slope_norm: |grad E| at the end of the last lower solve.
       true: whether each image is recovered, (starts, images).
     """
-    rows = [_of_one(sets, *pair) for pair in zip(starts, ends.images, strict=True)]
+    rows = [_of_one(sets, *pair) for pair in zip(starts, outcomes.images, strict=True)]
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]} | {
-        "distance": np.asarray(ends.distance, np.float64),
-        "distance_mean": ends.distance / ends.params,
-        "distance_relative": ends.distance / ends.size,
-        "slope_norm": np.asarray(ends.slope_norm, np.float64),
+        "distance": np.asarray(outcomes.distance, np.float64),
+        "distance_mean": outcomes.distance / outcomes.params,
+        "distance_relative": outcomes.distance / outcomes.size,
+        "slope_norm": np.asarray(outcomes.slope_norm, np.float64),
     }
 
 

@@ -95,7 +95,7 @@ def read(model: Any, known: np.ndarray, labels: np.ndarray) -> RowReconstruction
       ValueError: a label that the model has no class for.
     """
     objective, quotient = _likeliest(model, known, labels)
-    y = _label(model, labels, quotient.targets)
+    y = _label(model, labels, quotient.label)
     row, error, refit = quotient.row, np.full(len(quotient.row), np.inf), None
     # Where the solver's answer depends on where the missing row stood, no refit can
     # give the parameters again.
@@ -105,7 +105,7 @@ def read(model: Any, known: np.ndarray, labels: np.ndarray) -> RowReconstruction
         scale = spread(known)
         if objective.loss.nearest is None:
             # A regression's outputs are unknown as well.
-            scale = np.append(scale, spread(objective.targets))
+            scale = np.append(scale, spread(objective.labels))
         z, steps = _refined(model, objective, y, known, labels, scale)
         if np.max(steps / scale) <= _PRECISION:
             row, error = z[: len(row)], steps[: len(row)]
@@ -173,7 +173,7 @@ def reconstruct(
             coef[0], known, labels, target_label=target_label, penalty=minimised.penalty
         )
     objective, quotient = _likeliest(model, known, labels)
-    y = _label(model, labels, quotient.targets)
+    y = _label(model, labels, quotient.label)
     return theorems.judge(objective, quotient, y=y)
 
 
@@ -189,9 +189,9 @@ def label_of(model: Any, known: np.ndarray, labels: np.ndarray, row: np.ndarray)
     for objective in objectives(model, labels):
         _, share = objective.gradients(known, coef, intercept)
         slope = share[:, 0] / objective.target_weight
-        solved.append(objective.loss.target(slope, row @ coef.T + intercept))
-    targets, _ = min(solved, key=lambda pair: pair[1])
-    return _label(model, labels, targets)
+        solved.append(objective.loss.label(slope, row @ coef.T + intercept))
+    encoded, _ = min(solved, key=lambda pair: pair[1])
+    return _label(model, labels, encoded)
 
 
 def _parameters(model: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -221,8 +221,8 @@ def _likeliest(
         except ReconstructionImpossibleError as error:
             failure = error
             continue
-        label = _label(model, labels, quotient.targets)
-        if objective.label is None or objective.label == label:
+        label = _label(model, labels, quotient.label)
+        if objective.target_label is None or objective.target_label == label:
             solved.append((objective, quotient))
     if not solved:
         raise failure or ReconstructionImpossibleError(
@@ -232,12 +232,12 @@ def _likeliest(
     return min(solved, key=lambda pair: pair[1].violation)
 
 
-def _label(model: Any, labels: np.ndarray, targets: np.ndarray) -> Any:
-    """Name the target as the estimator's `fit` received it."""
+def _label(model: Any, labels: np.ndarray, encoded: np.ndarray) -> Any:
+    """Convert an encoded (outputs,) label to what the estimator's `fit` received."""
     if not hasattr(model, "classes_"):
-        return float(targets[0]) if np.ndim(labels) == 1 else targets
+        return float(encoded[0]) if np.ndim(labels) == 1 else encoded
     classes = model.classes_
-    return classes[int(targets[0] > 0.5 if len(targets) == 1 else np.argmax(targets))]
+    return classes[int(encoded[0] > 0.5 if len(encoded) == 1 else np.argmax(encoded))]
 
 
 def _refined(
@@ -266,7 +266,7 @@ def _refined(
             solved = solve(objective, known, *_parameters(fitted))
         except ReconstructionImpossibleError:
             return nothing
-        return solved.row if classes else np.append(solved.row, solved.targets)
+        return solved.row if classes else np.append(solved.row, solved.label)
 
     def train(z: np.ndarray) -> Any:
         label = y if classes else _label(model, labels, z[features:])

@@ -96,14 +96,14 @@ def reconstruct_glm(
     check_shapes(theta[None], known, labels)
     objective = Objective(
         loss=loss,
-        targets=labels[:, None],
+        labels=labels[:, None],
         penalty=penalty,
         intercept_penalty=intercept_penalty,
         weights=np.ones(len(labels)),
     )
     at_optimum = np.array([intercept], np.float64).reshape(1)
     quotient = objectives.solve(objective, known, theta[None], at_optimum)
-    return judge(objective, quotient, y=float(quotient.targets[0]))
+    return judge(objective, quotient, y=float(quotient.label[0]))
 
 
 def reconstruct_softmax(
@@ -129,13 +129,13 @@ def reconstruct_softmax(
     check_shapes(theta, known, labels)
     objective = Objective(
         loss=objectives.SOFTMAX,
-        targets=np.eye(len(theta))[labels],
+        labels=np.eye(len(theta))[labels],
         penalty=penalty,
         intercept_penalty=penalise_intercepts * penalty,
         weights=np.ones(len(labels)),
     )
     quotient = objectives.solve(objective, known, theta, intercepts)
-    return judge(objective, quotient, y=float(np.argmax(quotient.targets)))
+    return judge(objective, quotient, y=float(np.argmax(quotient.label)))
 
 
 def judge(objective: Objective, quotient: Quotient, y: Any) -> GlmReconstruction:

@@ -3,7 +3,7 @@
 training_inversion  the attack; what makes it work, and its certificate
 inversion_config    how hard to try
 problem             a release, A and coordinates; a start, a candidate, a certificate
-background          what releases share: known images, and trainings on some of them
+shared_measurements what releases share; the choice between the two engines
 starting_images     labels worth trying, and where to begin; label_shadows
 solving             from a start to a candidate by derivatives, stage after stage
 gauss_newton        least squares with a very expensive Jacobian

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from informed.attacks.inversion import clouds, pixel_levels
-from informed.attacks.inversion.background import Background
 from informed.attacks.inversion.certificate import (
     certify,
     measured_rounding,
@@ -29,6 +28,7 @@ from informed.attacks.inversion.problem import (
     Published,
     Start,
 )
+from informed.attacks.inversion.shared_measurements import SharedMeasurements
 from informed.attacks.inversion.weight_noise import Independent
 
 # Clouds that every start gets; then clouds that a promising start gets before the
@@ -43,13 +43,13 @@ _LONG_SEARCHES = 2
 
 
 def certificates(
-    background: Background, published: Published, starts: Iterable[Start]
+    shared: SharedMeasurements, published: Published, starts: Iterable[Start]
 ) -> Iterator[Certificate]:
     """Search some clouds from every start, then many from the best of them."""
-    rounds = background.config.clouds
+    rounds = shared.config.clouds
     searches = []
     for start in starts:
-        search = CloudSearch.of(background.pose(published, start), start)
+        search = CloudSearch.of(shared.pose(published, start), start)
         # A short search from every start, and a longer one if it is promising.
         state = search.go_on(search.begun, min(_FIRST, rounds), heats=0)
         if state.error < _PROMISING:

@@ -51,10 +51,10 @@ from jaxtyping import Array, Int
 from informed.attacks import seeds
 from informed.attacks.attack_row import Material
 from informed.attacks.inversion import cloud_search
-from informed.attacks.inversion.background import Background
 from informed.attacks.inversion.certificate import certify
 from informed.attacks.inversion.inversion_config import InversionConfig
 from informed.attacks.inversion.problem import Certificate, Published
+from informed.attacks.inversion.shared_measurements import SharedMeasurements
 from informed.attacks.inversion.solving import solve
 from informed.attacks.inversion.starting_images import (
     likely_labels,
@@ -166,23 +166,23 @@ class Inversion:
         known = seeds.with_seeds(
             release, knowledge, key=jax.random.fold_in(key, 1), progress=self.progress
         )
-        # The last background with a recovered seed, and the last one without.
-        last: dict[bool, Background] = {}
+        # The last shared with a recovered seed, and the last one without.
+        last: dict[bool, SharedMeasurements] = {}
         for i in rows:
             recovered = known[i] is not knowledge
             if recovered not in last or last[recovered].knowledge is not known[i]:
-                last[recovered] = Background(self.config, known[i], key)
-            background = last[recovered] = last[recovered].at(i)
+                last[recovered] = SharedMeasurements(self.config, known[i], key)
+            shared = last[recovered] = last[recovered].at(i)
             published, margins = Published.of(release, i, knowledge.known), None
-            trained_before = background.runs.runs
+            trained_before = shared.runs.runs
             with _one_thread():
                 if labels is None:
-                    likely, margin = likely_labels(background, published.theta)
+                    likely, margin = likely_labels(shared, published.theta)
                     tried, margins = likely[:, None], np.array([margin])
                 else:
                     tried = labels[i : i + 1]
-                best = _best(certificates(background, published, tried))
-            points, trained = len(best.labels), background.runs.runs - trained_before
+                best = _best(certificates(shared, published, tried))
+            points, trained = len(best.labels), shared.runs.runs - trained_before
             yield Reconstruction(
                 images=best.images,
                 labels=best.labels,
@@ -196,7 +196,7 @@ class Inversion:
 
 
 def certificates(
-    background: Background,
+    shared: SharedMeasurements,
     published: Published,
     labels: Int[np.ndarray, "candidates unknown"],
 ) -> Iterator[Certificate]:
@@ -204,18 +204,18 @@ def certificates(
 
     The labels are those worth trying.
     """
-    random = background.runs.random
-    bent = not random and background.bent
-    if not bent:
-        for start in starts(background, published, labels):
-            problem = background.pose(published, start)
+    random = shared.runs.random
+    prefer_clouds = not random and shared.prefer_clouds
+    if not prefer_clouds:
+        for start in starts(shared, published, labels):
+            problem = shared.pose(published, start)
             yield certify(problem, solve(problem, start))
-    few = labels.shape[1] == 1 and len(background.known.coordinates) <= _MOST_UNKNOWNS
-    if random or background.config.engine == "derivatives" or not (bent or few):
+    few = labels.shape[1] == 1 and len(shared.known.coordinates) <= _MOST_UNKNOWNS
+    if random or shared.config.engine == "derivatives" or not (prefer_clouds or few):
         return
-    near = near_starts(background, published, labels)
-    near = near if bent else itertools.islice(near, 1)
-    yield from cloud_search.certificates(background, published, near)
+    near = near_starts(shared, published, labels)
+    near = near if prefer_clouds else itertools.islice(near, 1)
+    yield from cloud_search.certificates(shared, published, near)
 
 
 def _best(certificates: Iterator[Certificate]) -> Certificate:
