@@ -1,7 +1,4 @@
-"""The newest checkpoint of a RecoNN's training, by Orbax: complete, or absent.
-
-Reads and writes `checkpoints/` in the RecoNN's work directory.
-"""
+"""The newest checkpoint of a RecoNN's training, in `checkpoints/` of its folder."""
 
 from pathlib import Path
 from typing import Any

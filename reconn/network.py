@@ -36,9 +36,8 @@ from shadow.victims.traces import digest
 REVISION = 4
 KEPT = ("best", "last")
 _PREDICT_BATCH = 1024
-# Seconds between checkpoints, and the same as a multiple of the time that saving the
-# last one took; the larger counts. With 113 million parameters, saving them, their
-# moments and the best ones takes 9 s, an epoch 10 s.
+# Least seconds between checkpoints; the same as a multiple of the time to save one: 9 s
+# for 113 million parameters, their moments and the best so far (an epoch takes 10 s).
 _CHECKPOINT_SECONDS, _CHECKPOINT_SHARE = 30.0, 10.0
 
 
@@ -149,8 +148,7 @@ class Network(Method):
 
         Raises: FloatingPointError: a loss became NaN or infinite; says where.
         """
-        # Importing Orbax takes a second, which the kernel method doesn't need.
-        from reconn import checkpoints
+        from reconn import checkpoints  # imports Orbax, which takes a second
 
         network, program = modules.build(self.module, run.layout), None
         if run.kept and not isinstance(self.module, Mlp):
@@ -186,22 +184,24 @@ class Network(Method):
                     state, train_loss = steps.epoch(state, epoch)
                     trained = TrainedNetwork(network.apply, state["params"], placement)
                     loss, error = self._validate(trained, run, epoch)
-                    history.append(
-                        {
-                            "epoch": epoch + 1,
-                            "train_loss": train_loss,
-                            "validation_loss": loss,
-                            "validation_mse": error,
-                            "seconds": round(time.monotonic() - started, 3),
-                        }
-                    )
+                    line = {
+                        "epoch": epoch + 1,
+                        "train_loss": train_loss,
+                        "validation_loss": loss,
+                        "validation_mse": error,
+                        "seconds": round(time.monotonic() - started, 3),
+                    }
+                    history.append(line)
                     if error < float(state["best_mse"]):
                         state |= {
                             "best": jax.tree.map(jnp.copy, state["params"]),
                             "best_mse": placement.tree(jnp.float32(error)),
                         }
                     run.still_ours()
-                    _write_metrics(run, history)
+                    lines = (json.dumps(e, allow_nan=False) + "\n" for e in history)
+                    files.write_bytes(
+                        run.workdir / "metrics.jsonl", "".join(lines).encode()
+                    )
                     run.on_epoch()
                     bar.update()
                     bar.set_postfix(validation_mse=f"{error:.5f}")
@@ -209,17 +209,15 @@ class Network(Method):
                     if began - saved_at > interval or epoch + 1 == self.epochs:
                         checkpoints.save(manager, state, history)
                         saved_at = time.monotonic()
-                        share = _CHECKPOINT_SHARE * (saved_at - began)
-                        interval = max(_CHECKPOINT_SECONDS, share)
+                        took = saved_at - began
+                        interval = max(_CHECKPOINT_SECONDS, _CHECKPOINT_SHARE * took)
         best = placement.gathered(state["best" if self.kept == "best" else "params"])
         if placement.several_processes:
             best = jax.tree.map(np.asarray, best)
         return TrainedNetwork(network.apply, best, program=program)
 
-    def _validate(
-        self, trained: TrainedNetwork, run: Run, epoch: int
-    ) -> tuple[float, float]:
-        """Return loss and mean squared error on the validation models."""
+    def _validate(self, trained: Any, run: Run, epoch: int) -> tuple[float, float]:
+        """Return a network's loss and mean squared error on the validation models."""
         truth = jnp.asarray(run.images[run.num_train :])
         guesses = jnp.asarray(trained(run.features[run.num_train :]))
         error = float(jnp.mean(jnp.square(guesses - truth)))
@@ -229,12 +227,6 @@ class Network(Method):
                 f" {epoch + 1}. {LOWER}"
             )
         return float(objective.pixels(guesses, truth, self.loss)), error
-
-
-def _write_metrics(run: Run, history: list[dict[str, Any]]) -> None:
-    """Write one line of JSON per epoch."""
-    lines = (json.dumps(line, allow_nan=False) + "\n" for line in history)
-    files.write_bytes(run.workdir / "metrics.jsonl", "".join(lines).encode())
 
 
 @functools.partial(jax.jit, static_argnums=0)

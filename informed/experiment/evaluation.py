@@ -1,7 +1,6 @@
 """The last stage of a run: score the reconstructions and write results.json.
 
-Reads the stored reconstructions, the released models and, unlike the attacks, their
-targets.
+Unlike the attacks, it sees the targets of the released models.
 """
 
 import json
@@ -58,8 +57,7 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
         _draw(paths.workdir, list(rows), truth, pool, neighbours)
         thetas = truth.weights[:_ACCURACY_MODELS]
         correct = accuracy(developer.descent.victim, thetas, range(len(thetas)), truth)
-        # Labels from the targets' distribution; shadow data of another set are not.
-        prior_labels = fixed.labels
+        prior_labels = fixed.labels  # from the same distribution as the targets'
         if not experiment.data.shadow_name:
             prior_labels = np.concatenate([prior_labels, public.labels])
         theory = protection.of(developer, prior_labels)
@@ -169,13 +167,12 @@ def accuracy(
     own: Iterable[int],
     targets: Examples | ShadowModels,
 ) -> float | None:
-    """Compute the models' mean accuracy on the targets of other models.
+    """Compute models' mean accuracy on other models' targets; None: there are none.
 
     Args:
       thetas: (models, params).
       own: index in `targets` of the target that each model was trained on.
       targets: images and labels.
-    Returns: None if there are no other targets.
     """
     images, labels = targets.images, targets.labels
     if len(labels) < 2:

@@ -1,13 +1,12 @@
 """A CNN evaluated in small groups of examples, so that intermediates fit in the cache.
 
 The CNN is that of Table VI of Balle et al. 2022. Its *forms* compute the same logits in
-different ways. The user picks a form by name (`GradientDescent.form`, `--form`); by
-default `Victim.form` picks one for the device. A training algorithm takes a group of
-examples, adds its gradient to a sum and goes on (`shadow.training.grouped_gradients`).
+different ways. The user picks one by name (`GradientDescent.form`, `--form`), or
+`Victim.form` picks one for the device. Training sums the gradients of the groups
+(`shadow.training.grouped_gradients`). The rest describes `cnn`, the default on a CPU.
 
-The rest of this docstring describes the default form on a CPU, `cnn`. The plain form
-copies 190 kB of patches per example. For a whole data set they exceed the cache, and
-training waits for memory.
+The plain form copies 190 kB of patches per example. For a whole data set they exceed
+the cache, and training waits for memory.
 
 The second convolution is nearly all of the work. Along rows we use Toom-Cook
 (`toom_cook`), which computes three outputs at a time with 6 products instead of 12.
@@ -33,14 +32,12 @@ from jaxtyping import Array, Float
 from shadow.victims import toom_cook
 
 Params = Any
-# Side of a kernel; output rows per tile of Toom-Cook; output columns per window.
-_TAPS, _ROWS, _COLUMNS = 4, 3, 2
+_TAPS, _ROWS, _COLUMNS = 4, 3, 2  # side of a kernel; outputs of a tile, of a window
 _WINDOW = _COLUMNS + _TAPS - 1
-# Examples per group on a CPU. Measured: 5, 10 and 20 are within 5 % of each other.
-_EXAMPLES = 10
-# Examples per group on a GPU. Source: the programs that XLA compiles for an H100
-# (`benchmarks.cuda`, docs/gpus.md). All patches of 5,000 examples at once move 10.5 GB
-# per model and epoch, groups of 500 move 6 GB, and 10 models fit side by side.
+_EXAMPLES = 10  # per group on a CPU; measured: 5, 10 and 20 within 5 % of each other
+# Examples per group on a GPU. Source: the programs that XLA compiles for an H100, see
+# docs/gpus.md. All patches of 5,000 examples at once move 10.5 GB per model and epoch,
+# groups of 500 move 6 GB, and 10 models fit side by side.
 GPU_GROUP_SIZE = 500
 # Names of the forms, as users write them.
 WHOLE, TOOM_COOK, PATCHES = "whole", "toom-cook", "patches"
@@ -280,9 +277,8 @@ def _combinations(
 def _unstack(values: Array, axis: int = 0) -> list[Array]:
     """Split an array into its slices along an axis.
 
-    We use `split`, whose gradient is one concatenation. The gradient of indexing is a
-    sum of padded arrays, one per slice, and makes the whole gradient take 1.2 times as
-    long.
+    We use `split`, whose gradient is one concatenation. With indexing it is a sum of
+    padded arrays, and the whole gradient takes 1.2 times as long.
     """
     parts = jax.lax.split(values, [1] * values.shape[axis], axis)
     return [part.squeeze(axis) for part in parts]

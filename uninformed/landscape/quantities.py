@@ -1,9 +1,9 @@
-"""The quantities of an end: its fit, and its distance from images.
+"""Quantities of each outcome: its fit to theta, and its distance from images.
 
-L2 distances are those of each image to its nearest by SSIM, in windows of 7 pixels; the
-better of the clipped and of the stretched image counts there, because the KKT attack
-loses lengths. An image is *recovered* whose SSIM with a training image exceeds 0.4, and
-that with any image of the partition or any held-out one.
+L2 distances are from each image to its nearest by SSIM, in windows of 7 pixels. Because
+the KKT attack loses lengths, SSIM is the larger of that of the clipped image and that
+of the stretched one. An image is *recovered* if its SSIM with a training image exceeds
+0.4, and exceeds that with any image of the partition or any held-out one.
 
 Source: Runkel et al. 2024, Table 1, Section 4.5; the paper leaves "structurally most
 similar" open. The controls are ours.

@@ -1,13 +1,12 @@
 """Run every attack from every start; batches are cached on disk.
 
 The *landscape* of an attack on weights alone is where it ends as a function of where it
-begins. A *start* is one initial image per training point (`mixtures`). Starts may
-contain training images, which no adversary has: this studies attacks, it is none.
+begins. A *start* is one initial image per training point, the same for all attacks. It
+may contain training images, which no adversary has (`mixtures`).
 
-All attacks get the same starts. `bilevel` and `matching` see theta of an affine victim
-or of one with a hidden layer, and know its labels. `kkt` sees a homogeneous network
-trained on the same images, because other victims have no KKT point of margin
-maximisation.
+`bilevel` and `matching` see theta of an affine victim or of one with a hidden layer,
+and know its labels; `kkt` sees a homogeneous network on the same images, because other
+victims have no KKT point of margin maximisation.
 """
 
 import dataclasses
@@ -140,8 +139,8 @@ class Outcomes:
 
     Attributes:
       images: reconstructions (starts, points, height, width, channels).
-      distance: the misfit that an adversary can compute, (starts,):
-        |theta(x) - theta*|^2, for `kkt` |theta - sum|^2.
+      distance: the misfit that an adversary sees, (starts,): |theta(x) - theta*|^2, for
+        `kkt` |theta - sum|^2.
       size: |theta*|^2, the squared norm of the released parameters.
       params: number of parameters.
       loss: the loss of each image at theta*, (starts, points): half its squared error,
@@ -240,8 +239,7 @@ def _bilevel(
     released = jnp.asarray(theta)
     lower_init = released if config.theta == "released" else attacker_init
     solver, attack_problem = bilevel.attack, lower
-    # Gradient matching solves the lower problem only once, at its end, so it can afford
-    # as many steps as the victim's training.
+    # Gradient matching solves the lower problem once, at its end, so to convergence.
     if method == "matching":
         solver, attack_problem = bilevel.matching, victim_problem
 
@@ -279,10 +277,7 @@ def _bilevel(
 def _kkt(
     config: LandscapeConfig, sets: Sets, workdir: Path, *, progress: bool
 ) -> tuple[BatchAttack, dict[str, Any]]:
-    """Prepare the KKT attack on a homogeneous network of mean-subtracted images.
-
-    Returns: as for `_bilevel`.
-    """
+    """Prepare the KKT attack on a homogeneous network of mean-subtracted images."""
     images = VictimImages(
         sets.truth, sets.labels, sets.held_out, np.zeros(len(sets.held_out), np.int32)
     )

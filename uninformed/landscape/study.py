@@ -1,7 +1,7 @@
-"""The landscape as a whole: runs, quantities, conclusions, detection, pictures.
+"""All of `informed landscape`: runs, quantities, conclusions, detection, pictures.
 
 `run` is `informed landscape --config=configs/landscape.py --workdir=DIR`. Batches of
-starts are kept in `ends/`, so that an interrupted run goes on.
+starts are cached in `ends/`, so that an interrupted run resumes.
 """
 
 from collections.abc import Mapping, Sequence

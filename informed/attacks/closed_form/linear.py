@@ -1,17 +1,18 @@
-"""The missing row of a fitted linear model, from the equations of its optimum.
+"""The unknown row of a fitted linear model, from the equations of its optimum.
 
     sum_i r_i (1, k_i) + (gradient of the penalty) + r (1, x) = 0
 
-The known rows' share is computed, so the target's slope r and the product r x are
-known: x is their quotient. Solvers stop short of the optimum; `refining` then fits the
-model again, with candidates in the target's place, until its parameters come out.
+k_i are the known rows, r_i their loss derivatives, x the target and r its loss
+derivative. The known rows' part is computed, so r and the product r x are known: x is
+their quotient. If the solver stopped short of the optimum, `refining` fits the model
+again, with candidates in the target's place, until its parameters are reproduced.
 
-Certificate. With one output, every set of known rows has an answer, and a class that
-comes out whole says little where features are small: nothing is certified. With several
-outputs r is a vector, and what the target leaves of the gradient has rank one. If known
-row i is another one, off by d in feature j, it leaves r_i d there. The part of r_i
-across r shows, and the part along r moves x_j by |r_i along r| d / |r|. So a gradient
-that is rank one up to v_j leaves x_j no further off than
+Certificate. With one output, every set of known rows has a solution, and an integer
+class label is weak evidence if features are small: nothing is certified. With several
+outputs r is a vector, and the residual gradient has rank one. Suppose known row i is
+wrong, by d in feature j; this adds r_i d to the residual gradient. The part of r_i
+across r is visible, and the part along r moves x_j by |r_i along r| d / |r|. So if the
+gradient has rank one up to v_j, the error of x_j is at most
 
     max_i (|r_i along r| / |r_i across r|) v_j / |r|.
 
@@ -49,7 +50,7 @@ _REAL_LABELS = ("LinearRegression", "Ridge")
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class RowReconstruction:
-    """What a fitted linear model tells of the one row that is not known.
+    """The unknown row, as reconstructed from a fitted linear model.
 
     Attributes:
       value: (features,) float64, the row in the units of the known rows. Behind a
@@ -178,7 +179,7 @@ def reconstruct(
 
 
 def label_of(model: Any, known: np.ndarray, labels: np.ndarray, row: np.ndarray) -> Any:
-    """Decide the label of a row that something else has read; None: nothing decides.
+    """Decide the label of an already reconstructed row; None: undecidable.
 
     Args: as `read`; row: (features,), the missing row as the model gets it.
     """
@@ -203,7 +204,7 @@ def _parameters(model: Any) -> tuple[np.ndarray, np.ndarray]:
 def _likeliest(
     model: Any, known: np.ndarray, labels: np.ndarray
 ) -> tuple[Objective, Quotient]:
-    """Choose the objective whose class comes out nearest to whole, and its target.
+    """Choose the objective whose class label is nearest to an integer; solve it.
 
     Raises: ReconstructionImpossibleError: there is no intercept, or no class of the
       target fits the weights.
@@ -279,7 +280,7 @@ def _refined(
 
 
 def _stepping(model: Any) -> Any:
-    """Return the model, to be fitted in as many steps as the released one took.
+    """Return the model, set to take as many solver steps as the released one.
 
     Where a tolerance decides, one row gets a last step of L-BFGS that the next one does
     not, and the refit jumps from row to row.
@@ -294,7 +295,7 @@ def _stepping(model: Any) -> Any:
 def _certificate(
     objective: Objective, known: np.ndarray, released: Any, refit: Any
 ) -> tuple[bool, str]:
-    """Say whether one known row that is another one would have shown, and why.
+    """Say whether one wrong known row would have been noticed, and why.
 
     Args:
       refit: the released model's, with the row that was read.

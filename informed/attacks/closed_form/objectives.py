@@ -26,8 +26,7 @@ from scipy import special
 from informed.attacks.impossible import ReconstructionImpossibleError
 
 EPS = float(np.finfo(np.float64).eps)
-# A loss derivative of the target below this many roundings of the known rows' loss
-# derivatives is lost in them.
+# A target's loss derivative below this many roundings of the known rows' ones is lost.
 _ROUNDING = 1e3 * EPS
 
 Scores = Float[np.ndarray, "*points outputs"]
@@ -39,18 +38,14 @@ class Loss:
 
     Attributes:
       mean: scores -> the mean function at them.
-      nearest: (outputs,) numbers -> the nearest encoding of a class; None: labels are
-        real-valued.
+      nearest: (outputs,) numbers -> the nearest class's encoding; None: real labels.
     """
 
     mean: Callable[[Scores], Scores]
     nearest: Callable[[np.ndarray], np.ndarray] | None = None
 
     def label(self, slope: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, float]:
-        """Return the (outputs,) label that gives a loss derivative at a score.
-
-        Also returns its distance from the nearest class; 0 for real-valued labels.
-        """
+        """Return the (outputs,) label of a loss derivative; its distance to a class."""
         raw = self.mean(score) - slope
         if self.nearest is None:
             return raw, 0.0
@@ -80,8 +75,7 @@ class Objective:
       intercept_penalty: the factor of intercept^2 / 2, on the same scale.
       weights: (known,), the weights of the known rows' classes.
       target_weight: the weight of the target's class.
-      target_label: the target's class for which these weights hold; None: they hold
-        for any.
+      target_label: the target's class if these weights hold for one only; else None.
     """
 
     loss: Loss
@@ -95,13 +89,10 @@ class Objective:
     def gradients(
         self, known: np.ndarray, coef: np.ndarray, intercept: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Compute per-row loss derivatives, and the residual gradient.
+        """Compute per-row loss derivatives and the residual gradient.
 
-        The residual gradient is minus the known rows' gradient and the penalty's. It
-        must come from the target.
-
-        Returns: (known, outputs) loss derivatives times the weights; (outputs,
-          1 + features) residual gradient, the intercept's column first.
+        Returns: (known, outputs) loss derivatives, weighted; (outputs, 1 + features),
+          minus the gradient of known rows and penalty, which must come from the target.
         """
         scores = known @ coef.T + intercept
         errors = self.loss.mean(scores) - self.labels
@@ -120,8 +111,8 @@ class Quotient:
       label: (outputs,), its label as numbers, encoded as in `Objective.labels`.
       slope: (outputs,), its loss derivative times its weight.
       violation: how far the computed label is from a class; 0 for real-valued labels.
-      slopes, share: the known rows' loss derivatives and the residual gradient, from
-        which it was computed; see `Objective.gradients`.
+      slopes, share: the loss derivatives and the residual gradient that it was
+        computed from; see `Objective.gradients`.
     """
 
     row: np.ndarray
@@ -142,8 +133,7 @@ def solve(
       known: (known, features), the known rows.
       coef: (outputs, features), the released coefficients.
       intercept: (outputs,), the released intercepts.
-    Raises: ReconstructionImpossibleError: the target's loss derivative is lost in
-      rounding.
+    Raises: ReconstructionImpossibleError: its loss derivative is lost in rounding.
     """
     slopes, share = objective.gradients(known, coef, intercept)
     share_0 = share[:, 0]

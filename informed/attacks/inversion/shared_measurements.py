@@ -2,15 +2,13 @@
 
 Also chooses between the two engines, derivatives and the derivative-free search.
 
-A is the developer's training algorithm, which the adversary runs as well. A release is
-one published model: theta = A(D_- + z) for known images D_- and unknown ones z.
-`clouds` is the derivative-free search: it trains on random clouds of images around a
-guess and fits theta on them.
+A is the training algorithm, which the adversary can run. A release is one model: theta
+= A(D_- + z) for known images D_- and unknown ones z. `clouds` is the derivative-free
+search, which trains on random clouds of images around a guess.
 
-The measurements are theta and its Jacobian at each class's mean image, theta of public
-images, theta of a black image, and how nonlinear training is. Each is computed on first
-use and cached. A runs here on images that the adversary has or constructs; of a
-release only theta is read.
+Measured on first use: theta and its Jacobian at each class's mean image, theta of
+known images and of a black one, and how nonlinear training is. A runs on images that
+the adversary has or constructs; of a release only theta is read.
 """
 
 import functools
@@ -65,8 +63,7 @@ class SharedMeasurements:
       known: D_- and public images.
       num_classes: number of possible labels.
       start_key: random key of further starts.
-      at_means: label -> theta and its Jacobian at the class's mean image, for the
-        labels requested so far.
+      at_means: label -> theta and its Jacobian at the class's mean image, so far.
     """
 
     def __init__(
@@ -81,8 +78,7 @@ class SharedMeasurements:
         Args:
           config: how hard to try.
           knowledge: needs fixed and algorithm.
-          key: draws the randomness of A that the adversary doesn't know, and further
-            starts.
+          key: draws the unknown randomness of A, and further starts.
           runs: A, compiled already; None: compile it.
         """
         self.config, self.knowledge, self._key = config, knowledge, key
@@ -116,7 +112,7 @@ class SharedMeasurements:
         return SharedMeasurements(self.config, self.knowledge, self._key, runs)
 
     def shadows(self, label: int) -> LabelShadows:
-        """Train on public images of a label, or of any label if it has none."""
+        """Train on known images of a label, or of any label if it has none."""
         if label not in self._shadows:
             shown = self.known.of_class(label)[-self.config.neighbours :]
             labels = np.full(len(shown), label, np.int32)
@@ -214,8 +210,7 @@ class SharedMeasurements:
     ) -> tuple[Bool[np.ndarray, " pixels"], Bool[np.ndarray, " pixels"]]:
         """Return pixels certainly black in all unknown points, and those certainly lit.
 
-        The target lights a pixel if the released weights of that pixel differ from
-        those trained with a black target.
+        A pixel is lit if its released weights differ from those of a black target.
         """
         dark = self.known.never_lit
         if published.deviations is not None or not dark.any():

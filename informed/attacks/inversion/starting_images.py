@@ -1,8 +1,8 @@
-"""Which labels a release may have, and where the search for its target begins.
+"""Which labels to try for a release, and which images to start from.
 
-The mean image of a class comes first, from which most targets are reached; then the
-images that a small shadow attack on public images reads out of theta. Outliers, whom no
-mean image resembles, are reached from there.
+Most targets are reached from the mean image of their class, so that comes first.
+Outliers, which no mean image resembles, are reached from the next starts: guesses of
+them by a small shadow attack on public images.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,10 +30,10 @@ _APART = 0.1
 def likely_labels(
     shared: SharedMeasurements, theta: np.ndarray
 ) -> tuple[Int[np.ndarray, " labels"], float]:
-    """Return labels worth trying, best first.
+    """Return the most likely labels, best first.
 
-    They are ordered by the residual of the map linearised at the mean image of each
-    class; where the map bends, by the nearest theta of a public image of the class.
+    They are ordered by the residual of the map linearised at each class's mean image;
+    if clouds are preferred, by the nearest theta of a public image of the class.
 
     Returns: labels; residual of the second label over that of the first, >= 1.
     """
@@ -59,7 +59,7 @@ def _nearest_theta(shared: SharedMeasurements, theta: np.ndarray, label: int) ->
 def _linear_residual(
     shared: SharedMeasurements, theta: np.ndarray, label: int
 ) -> float:
-    """Return the cost that a damped Gauss-Newton step from a mean would leave.
+    """Return the cost after a damped Gauss-Newton step from a class's mean image.
 
     r^T r - sum_i (v_i . J^T r)^2 / (lambda_i + damping r^T r)
     """
@@ -81,7 +81,7 @@ def starts(
     published: Published,
     labels: Int[np.ndarray, "candidates unknown"],
 ) -> Iterator[Start]:
-    """Yield the mean image; then what is read out of theta by regression.
+    """Yield starts for derivatives: the mean image, then guesses by regression.
 
     Starts with free columns, for targets with a value that no known record has, come
     second for the likeliest label, and last for the others, or for all where the
@@ -112,7 +112,7 @@ def near_starts(
     published: Published,
     labels: Int[np.ndarray, "candidates unknown"],
 ) -> Iterator[Start]:
-    """Yield images that are read out of theta, label by label; no mean images.
+    """Yield starts for clouds: guesses by regression, label by label.
 
     Args: as for `starts`, the labels in the order of how likely they are.
     """
@@ -138,7 +138,7 @@ def _start(
     number: int = 0,
     free: bool = False,
 ) -> Start:
-    """Begin at images, or at mean images, with certainly lit pixels lit.
+    """Return a start at given or mean images, with certainly lit pixels lit.
 
     Where images are None they are means of the labels, or, with a number above 0,
     random images of them. The number also draws where several points lie.
@@ -175,7 +175,7 @@ def _start(
 
 
 def _rng(shared: SharedMeasurements, number: int) -> np.random.Generator:
-    """Return the random numbers of one start of several points."""
+    """Return the random generator of one start."""
     key = jax.random.fold_in(shared.start_key, number)
     return np.random.default_rng(np.asarray(jax.random.key_data(key)))
 
@@ -185,7 +185,7 @@ def _regressed(
     theta: np.ndarray,
     labels: Int[np.ndarray, " candidates"],
 ) -> list[tuple[int, np.ndarray]]:
-    """Return the image that a regression reads out of theta, label by label.
+    """Guess the image by regression on theta, label by label.
 
     A small shadow attack: some public images of each label are trained on, once for
     all releases. The guess whose own theta is nearest comes first; where labels are
@@ -205,7 +205,7 @@ def _public(
     theta: np.ndarray,
     labels: Int[np.ndarray, " candidates"],
 ) -> list[tuple[int, np.ndarray]]:
-    """Return the public images of nearest theta, and the labels they are tried with."""
+    """Return (label, public image) pairs, nearest theta first."""
     nearest = []
     for label in labels.tolist():
         shadows = shared.shadows(label)

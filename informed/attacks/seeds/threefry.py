@@ -1,14 +1,11 @@
 """Single elements of initialisations that JAX draws, for many seeds at once.
 
-The seed search compares one released weight with that of billions of seeds, so it must
-not draw the other weights. JAX's generator is threefry, a function of a key and a
-counter. With the partitionable form (JAX's default), the random word of element i of an
-array depends on the key and on i alone. So one weight costs one random word.
-
-The user's own `draw` is traced under a generator that fills every array with the random
-word of the requested element; XLA then computes that element alone. `split` and
-`fold_in` are threefry's own, so keys may be derived as in Haiku, Flax, Equinox or a
-script.
+The seed search draws one weight for each of billions of seeds, and no others. JAX's
+generator is threefry, a function of a key and a counter. With the partitionable form
+(JAX's default), the random word of element i of an array depends on the key and i only.
+So we trace the user's own `draw` under a generator that fills every array with the
+random word of the requested element; XLA then computes that element alone. `split` and
+`fold_in` are threefry's own, so keys may be derived as Haiku, Flax or Equinox do.
 
 Source: Salmon et al. 2011, Parallel random numbers: as easy as 1, 2, 3; JAX.
 Checked: tests/informed/attacks/test_seeds.py (`jax.random` itself).
