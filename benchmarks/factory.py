@@ -17,7 +17,7 @@ less than two products. All are timed in turns in this run; the best turn counts
 epochs). PyTorch's loop is the faster of its two memory layouts. gemm_fraction then
 counts the products of all layers of the plain form: two of 225 n x 48 x 16, three of
 144 n x 256 x 32 and three of n x 4,608 x 10 a model and epoch. The factory takes fewer
-(`shadow.victims.example_groups`).
+(`shadow.victims.cnn_forms`).
 
 `--variant` reports the speed of random initialisation, mini-batches (of 32), Adam and
 private training over that of shared full-batch training, both in examples seen a

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from configs import kkt as config_file
 from shadow import checks, devices
-from uninformed.kkt import counts
+from uninformed.kkt import scoring
 from uninformed.kkt.experiment import Uninformed
 
 ROWS = tuple(
@@ -55,7 +55,7 @@ def main() -> None:
         )
         name = f"{row}_{arguments.points}_{arguments.width}_from_{arguments.offset}"
         folder = arguments.workdir / (name + "_standard" * arguments.standard)
-        results = counts.run(experiment, folder)
+        results = scoring.run(experiment, folder)
         print(json.dumps({"row": row, **results}), flush=True)
 
 

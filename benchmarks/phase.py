@@ -30,9 +30,9 @@ from benchmarks import resumed
 from benchmarks.developers import developer
 from benchmarks.inversion_table import matched
 from informed.attacks.inversion import pixel_levels
-from informed.attacks.inversion.background import Background
 from informed.attacks.inversion.certificate import measured_rounding, noise_of
 from informed.attacks.inversion.problem import Published, Start
+from informed.attacks.inversion.shared_measurements import SharedMeasurements
 from shadow import devices
 from shadow.views import EVERYTHING
 
@@ -115,9 +115,9 @@ def cell(seed: int, width: int, unknown: int, form: str, run: bool) -> dict[str,
     if form != "float32":
         view = shadow.Layers.of(layout, precision=form)
     release = shadow.publish(factory.train(points.take(slice(-1, None))), view)
-    background = Background(CONFIG, knowledge, jax.random.key(1))
+    shared = SharedMeasurements(CONFIG, knowledge, jax.random.key(1))
     wrong = expected_wrong(
-        background, Published.of(release, 0), split.shadow.take(slice(0, unknown))
+        shared, Published.of(release, 0), split.shadow.take(slice(0, unknown))
     )
     line: dict[str, Any] = {
         "width": width,
@@ -144,15 +144,15 @@ def cell(seed: int, width: int, unknown: int, form: str, run: bool) -> dict[str,
 
 
 def expected_wrong(
-    background: Background, published: Published, public: shadow.Examples
+    shared: SharedMeasurements, published: Published, public: shadow.Examples
 ) -> float:
     """Expect so many pixels of unknown points off their level; at public points."""
     images = public.images.astype(np.float64)
     start = Start(labels=public.labels, images=images, patient=False)
-    rounding = measured_rounding(background.pose(published, start), images)
+    rounding = measured_rounding(shared.pose(published, start), images)
     noise = noise_of(published, rounding)
-    basis = background.known.coordinates.basis
-    slopes = noise.whiten(background.runs.slopes(images, public.labels, basis).T)
+    basis = shared.known.coordinates.basis
+    slopes = noise.whiten(shared.runs.slopes(images, public.labels, basis).T)
     # Residuals have unit noise, unknowns a standard normal prior.
     covariance = np.linalg.inv(slopes @ slopes.T + np.eye(len(slopes)))
     blocks = np.split(np.arange(len(slopes)), len(public))

@@ -23,7 +23,7 @@ from typing import Any
 
 from configs import kkt as config_file
 from shadow import checks, devices
-from uninformed.kkt import counts
+from uninformed.kkt import scoring
 from uninformed.kkt.experiment import Uninformed
 from uninformed.max_margin import MarginConfig
 
@@ -201,7 +201,7 @@ def main() -> None:
     for name in names:
         row = ROWS[name]
         experiment = row.experiment()
-        results = counts.run(experiment, arguments.workdir / name)
+        results = scoring.run(experiment, arguments.workdir / name)
         print(json.dumps(_line(name, row, experiment, results)), flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints of a RecoNN's training: the newest one, complete or absent."""
+"""The newest checkpoint of a RecoNN's training, in `checkpoints/` of its folder."""
 
 from pathlib import Path
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import orbax.checkpoint as ocp
 
 
-def manager_of(workdir: Path) -> ocp.CheckpointManager:
-    """Return Orbax's manager, which keeps the newest checkpoint alone."""
+def open_manager(workdir: Path) -> ocp.CheckpointManager:
+    """Open Orbax's manager, which keeps only the newest checkpoint."""
     options = ocp.CheckpointManagerOptions(
         max_to_keep=1, enable_async_checkpointing=False
     )
@@ -15,7 +15,7 @@ def manager_of(workdir: Path) -> ocp.CheckpointManager:
 
 
 def save(manager: ocp.CheckpointManager, state: Any, history: list) -> None:
-    """Save a checkpoint, numbered by the epochs done."""
+    """Save a checkpoint, numbered by the completed epochs."""
     args = ocp.args.Composite(
         state=ocp.args.StandardSave(state), history=ocp.args.JsonSave(history)
     )
@@ -23,9 +23,9 @@ def save(manager: ocp.CheckpointManager, state: Any, history: list) -> None:
 
 
 def restore(manager: ocp.CheckpointManager, state: Any) -> tuple[Any, list]:
-    """Return state and history of the newest checkpoint, placed as `state` is.
+    """Return state and history of the newest checkpoint, on the devices of `state`.
 
-    Where there is none, `state` is returned: that before the first epoch.
+    Return `state` unchanged and an empty history where there is none.
     """
     if manager.latest_step() is None:
         return state, []

@@ -1,9 +1,9 @@
 """The paper's reconstructor: a network (RecoNN), trained on features of shadow models.
 
-Training writes one line of metrics per epoch and a checkpoint every half minute, or in
-so long that checkpoints take a tenth of the time; one that was interrupted goes on from
-its checkpoint with the same batches, and on a CPU ends in the same weights as one that
-wasn't (a GPU adds in any order).
+Training writes one line of metrics per epoch and a checkpoint every half minute, or
+less often if saving would exceed about a tenth of the run time. An interrupted run
+resumes from its checkpoint with the same batches. On a CPU it ends with the same
+weights as an uninterrupted run; a GPU adds numbers in varying order.
 """
 
 import dataclasses
@@ -36,21 +36,21 @@ from shadow.victims.traces import digest
 REVISION = 4
 KEPT = ("best", "last")
 _PREDICT_BATCH = 1024
-# Seconds between checkpoints, and the least multiple of what the last one took: 113
-# million parameters, their moments and the best so far take 9 s, an epoch takes 10.
+# Least seconds between checkpoints; the same as a multiple of the time to save one: 9 s
+# for 113 million parameters, their moments and the best so far (an epoch takes 10 s).
 _CHECKPOINT_SECONDS, _CHECKPOINT_SHARE = 30.0, 10.0
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TrainedNetwork:
-    """A network with its parameters: features in, images out.
+    """A trained network, callable on features.
 
     Attributes:
       apply: (params, features) -> images.
-      params: of the network.
-      placement: where the parameters lie; None: on one device.
-      program: the inference as `modules.exported` keeps it; None: the builder, an
-        `Mlp`, makes it again.
+      params: the network's parameters.
+      placement: the devices that hold the parameters; None: one device.
+      program: the serialised inference program, see `modules.exported`; None: the
+        builder, an `Mlp`, rebuilds it.
     """
 
     apply: Callable[[Any, Array], Array]
@@ -59,7 +59,7 @@ class TrainedNetwork:
     program: bytes | None = None
 
     def __call__(self, inputs: Features) -> TargetImages:
-        """Return the network's images, batch by batch."""
+        """Compute the images, batch by batch."""
         parts = []
         for i in range(0, len(inputs), _PREDICT_BATCH):
             images = _apply(self.apply, self.params, inputs[i : i + _PREDICT_BATCH])
@@ -144,16 +144,16 @@ class Network(Method):
         return self.optimiser(self.epochs * steps_per_epoch, steps_per_epoch)
 
     def learn(self, run: Run) -> TrainedNetwork:
-        """Train the network epoch after epoch; return the one that `kept` says.
+        """Train the network for all epochs; return the best or last, as `kept` says.
 
         Raises: FloatingPointError: a loss became NaN or infinite; says where.
         """
-        from reconn import checkpoints  # Orbax: a second, which a kernel doesn't need
+        from reconn import checkpoints  # imports Orbax, which takes a second
 
         network, program = modules.build(self.module, run.layout), None
         if run.kept and not isinstance(self.module, Mlp):
             program = modules.exported(network, run.layout.num_inputs)
-        begin = run.start and modules.filled(network, run.start, "start")
+        initial = run.start and modules.filled(network, run.start, "start")
         placement, train = Placement.of(run.devices), slice(0, run.num_train)
         batches = Batches(
             run.features[train], run.images[train], batch_size=self.batch_size
@@ -167,13 +167,11 @@ class Network(Method):
             key=run.key,
             placement=placement,
         )
-        unseen = run.features[run.num_train :]
-        truth = jnp.asarray(run.images[run.num_train :])
-        state = steps.start(begin)
+        state = steps.start(initial)
         placement.meet("reconn")
-        with checkpoints.manager_of(run.workdir) as manager:
+        with checkpoints.open_manager(run.workdir) as manager:
             state, history = checkpoints.restore(manager, state)
-            saved_at, pause = time.monotonic(), _CHECKPOINT_SECONDS
+            saved_at, interval = time.monotonic(), _CHECKPOINT_SECONDS
             with bars.bar(
                 total=self.epochs,
                 initial=len(history),
@@ -185,19 +183,11 @@ class Network(Method):
                     started = time.monotonic()
                     state, train_loss = steps.epoch(state, epoch)
                     trained = TrainedNetwork(network.apply, state["params"], placement)
-                    guesses = jnp.asarray(trained(unseen))
-                    error = float(jnp.mean(jnp.square(guesses - truth)))
-                    if not math.isfinite(error):
-                        raise FloatingPointError(
-                            f"The RecoNN's validation error became {error} after epoch"
-                            f" {epoch + 1}. {LOWER}"
-                        )
+                    loss, error = self._validate(trained, run, epoch)
                     line = {
                         "epoch": epoch + 1,
                         "train_loss": train_loss,
-                        "validation_loss": float(
-                            objective.pixels(guesses, truth, self.loss)
-                        ),
+                        "validation_loss": loss,
                         "validation_mse": error,
                         "seconds": round(time.monotonic() - started, 3),
                     }
@@ -216,15 +206,27 @@ class Network(Method):
                     bar.update()
                     bar.set_postfix(validation_mse=f"{error:.5f}")
                     began = time.monotonic()
-                    if began - saved_at > pause or epoch + 1 == self.epochs:
+                    if began - saved_at > interval or epoch + 1 == self.epochs:
                         checkpoints.save(manager, state, history)
                         saved_at = time.monotonic()
                         took = saved_at - began
-                        pause = max(_CHECKPOINT_SECONDS, _CHECKPOINT_SHARE * took)
+                        interval = max(_CHECKPOINT_SECONDS, _CHECKPOINT_SHARE * took)
         best = placement.gathered(state["best" if self.kept == "best" else "params"])
         if placement.several_processes:
             best = jax.tree.map(np.asarray, best)
         return TrainedNetwork(network.apply, best, program=program)
+
+    def _validate(self, trained: Any, run: Run, epoch: int) -> tuple[float, float]:
+        """Return a network's loss and mean squared error on the validation models."""
+        truth = jnp.asarray(run.images[run.num_train :])
+        guesses = jnp.asarray(trained(run.features[run.num_train :]))
+        error = float(jnp.mean(jnp.square(guesses - truth)))
+        if not math.isfinite(error):
+            raise FloatingPointError(
+                f"The RecoNN's validation error became {error} after epoch"
+                f" {epoch + 1}. {LOWER}"
+            )
+        return float(objective.pixels(guesses, truth, self.loss)), error
 
 
 @functools.partial(jax.jit, static_argnums=0)

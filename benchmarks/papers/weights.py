@@ -14,7 +14,7 @@ from benchmarks.weights_alone import Setting
 from shadow import records
 from uninformed import candidates, kkt
 from uninformed.homogeneous import DenseLayers
-from uninformed.kkt import counts, experiment, training_images
+from uninformed.kkt import experiment, scoring, training_images
 from uninformed.kkt.experiment import Attacked, Uninformed
 from uninformed.kkt.training_images import VictimImages
 
@@ -27,7 +27,7 @@ class Trained:
       config: what decides it.
       images: its training images, and held-out ones.
       network: theta.
-      fit: its losses, error and accuracy, see `counts.fit`.
+      fit: its losses, error and accuracy, see `scoring.fit`.
     """
 
     config: Uninformed
@@ -54,13 +54,13 @@ class Played:
 
     def picture(self) -> bytes:
         """Training images and the candidates nearest to them, a PNG file."""
-        return (self.folder / counts.RECONSTRUCTIONS).read_bytes()
+        return (self.folder / scoring.RECONSTRUCTIONS).read_bytes()
 
     def picture_of_all(self) -> bytes:
         """The same of the candidates of all runs together."""
         made, file = self.attacked, self.folder / "all_runs.png"
-        points = counts.together(made.images, made.trials)
-        counts.draw_images(made.images, self._matched(points), file)
+        points = scoring.together(made.images, made.trials)
+        scoring.draw_images(made.images, self._matched(points), file)
         return file.read_bytes()
 
     @functools.cached_property
@@ -71,11 +71,11 @@ class Played:
     def _matched(self, points: np.ndarray) -> candidates.Matches:
         images = self.attacked.images
         mean = images.mean if self.config.data.mean_known else None
-        return counts.matched(images, points, mean)
+        return scoring.matched(images, points, mean)
 
     def leads(self) -> np.ndarray:
         """(points,), the victim's output at each training image, for its class."""
-        return counts.leads(self.attacked.images, self.attacked.network)
+        return scoring.leads(self.attacked.images, self.attacked.network)
 
 
 def trained(lab: Lab, name: str, setting: Setting) -> Trained:
@@ -95,7 +95,7 @@ def trained(lab: Lab, name: str, setting: Setting) -> Trained:
         config=config,
         images=images,
         network=network,
-        fit=counts.fit(config, images, network),
+        fit=scoring.fit(config, images, network),
     )
 
 
@@ -105,7 +105,7 @@ def played(lab: Lab, name: str, setting: Setting) -> Played:
     if folder not in lab.made:
         # Refuses a folder of another configuration.
         attacked = experiment.attacked(config, folder, lab.data_dir)
-        results = counts.evaluate(config, attacked, folder)
+        results = scoring.evaluate(config, attacked, folder)
         lab.made[folder] = Played(
             config=config, attacked=attacked, results=results, folder=folder
         )

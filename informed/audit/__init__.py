@@ -1,7 +1,7 @@
-"""An audit of one's own training: one function, one page.
+"""Audit your own training: one function in, one report out.
 
-The package is called like a function: `informed.audit(train, data)`. Everything in
-order is in `auditing`.
+The package itself is callable: `informed.audit(train, data)`. `auditing` has the steps
+in order.
 """
 
 import sys
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class _Callable(types.ModuleType):
-    """A package that is a function too, under the one name that people know."""
+    """A module that can be called like a function."""
 
     def __call__(self, *arguments: Any, **named: Any) -> Report:
         """Audit a training; see `informed.audit.auditing.audit`."""

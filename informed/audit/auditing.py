@@ -1,4 +1,4 @@
-"""The audit, from the pre-flight to one document at the end."""
+"""The audit: pre-flight, released and shadow models, attacks, noise, and one report."""
 
 import dataclasses
 import os
@@ -35,14 +35,14 @@ PARTS = ("inversion", "noise")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AuditConfig:
-    """What an audit does, and in what time.
+    """Size, time limit and parts of an audit.
 
     Attributes:
-      targets: records that are attacked, at most.
+      targets: largest number of records to attack.
       fixed: size of the set that the adversary knows; None: half of the data, at most
         1,000.
       minutes: time that the whole audit may take.
-      threshold: how often reconstruction may succeed, for the least noise.
+      threshold: the success rate of reconstruction for which to find the least noise.
       reconn: also train a network that refines the kernel's guesses; minutes.
       skip: parts that are left out, of `PARTS`.
       seed: root of the draw of records and of all other randomness.

@@ -1,19 +1,19 @@
-"""The contract of an audit: a training function of the user's, found and called.
+"""The contract of an audit: how the user's training function is found and called.
 
     train(images, labels, key) -> what is released
 
-`key` is a JAX key; it is an int where the parameter is annotated `int` or called
-`seed`, `random_seed` or `random_state`; it may be left out where training draws
-nothing. What comes back is any tree of arrays, a PyTorch module or its state_dict, or a
-fitted estimator of scikit-learn's (`released`).
+`key` is a JAX key, or an int if the parameter is annotated `int` or called `seed`,
+`random_seed` or `random_state`; it may be omitted if training draws nothing. The
+function returns any tree of arrays, a PyTorch module or its state_dict, or a fitted
+estimator of scikit-learn (`released`).
 
-The file may hold more:
+The file may also define:
 
     predict(released, images) -> scores (examples, classes)   for accuracy and black box
     PRIVACY = {"noise_multiplier": 1.0, "steps": 100, ...}     what bounds may rely on
 
-and where `train` takes a keyword `noise_multiplier`, other values of it are tried. Its
-default has to be the noise that PRIVACY declares: targets are trained with that.
+If `train` takes a keyword `noise_multiplier`, other values of it are tried. Its default
+must be the noise that PRIVACY declares: targets are trained with it.
 """
 
 import dataclasses
@@ -41,7 +41,7 @@ _FIELDS = (NOISE, "steps", "sampling_probability", "clip_norm")
 
 @dataclasses.dataclass(frozen=True)
 class InFile:
-    """A function by the file that it is in, so that other processes find it too.
+    """A function referenced by its file, so that other processes can load it.
 
     Attributes:
       path: of the file.
@@ -64,7 +64,7 @@ class InFile:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Contract:
-    """A training function, and what is known of it before it is run.
+    """A training function, and what is known about it before it runs.
 
     Attributes:
       train: the function, as it can be sent to other processes.
@@ -98,7 +98,7 @@ def load_training(
     predict: Callable | None = None,
     privacy: Mapping[str, Any] | None = None,
 ) -> Contract:
-    """Find a training function, and what its file says of it.
+    """Load a training function, with the declarations in its file.
 
     Args:
       where: "mine.py:train", or the function itself.
@@ -160,13 +160,13 @@ def load_training(
 
 
 def _hash(file: Path) -> str:
-    """Return the SHA-256 of a file; "" where it is gone."""
+    """Return the SHA-256 of a file; "" if it no longer exists."""
     return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
 
 
 @functools.cache
 def _module(file: Path, content: str) -> ModuleType:
-    """Load a file with such a content, which can import its neighbours.
+    """Load a file with this content; it can import its neighbours.
 
     A neighbour that this process has imported is not loaded again.
 
@@ -193,7 +193,7 @@ def _module(file: Path, content: str) -> ModuleType:
 
 
 def takes_of(function: Callable) -> str:
-    """Tell what a training function's third argument is: one of `TAKES`.
+    """Return the kind of a training function's third argument, one of `TAKES`.
 
     Raises: FieldError: it can't be called with images, labels and a key.
     """

@@ -1,4 +1,4 @@
-"""How models are trained on this machine: by which engine, and in what time."""
+"""How this machine trains the audited models: the engine, and the time per model."""
 
 import contextlib
 import dataclasses
@@ -29,7 +29,7 @@ _SLOWER = 1.2
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Timing:
-    """How long models take, as they are going to be trained.
+    """How long models take in the audit's way of training.
 
     Attributes:
       at_once: models that are trained at once.
@@ -45,7 +45,7 @@ class Timing:
 
 
 def engine_of(subject: Subject) -> tuple[str, str]:
-    """Find how models can be trained, and why not in a faster way."""
+    """Choose the engine that can train the models; say why no faster one can."""
     fixed, targets = subject.fixed, subject.split.test
     data = jnp.asarray(fixed.images), jnp.asarray(fixed.labels)
     algorithm = dataclasses.replace(subject, engine="jax").algorithm()
@@ -85,7 +85,7 @@ def engine_of(subject: Subject) -> tuple[str, str]:
 
 
 def timed(factory: Factory, image: np.ndarray, label: int, expected: float) -> Timing:
-    """Train equal models on one target, as many at once as this machine takes.
+    """Train identical models on one target, as many in parallel as this machine can.
 
     The first batch compiles, and the first model of each process imports what it needs:
     they aren't counted, unless a process took no longer than expected.
@@ -136,7 +136,7 @@ def timed(factory: Factory, image: np.ndarray, label: int, expected: float) -> T
 
 
 def theta_of(result: Any) -> np.ndarray:
-    """Return all the weights of what training returned, in one float64 array."""
+    """Return all weights that training returned as one float64 array."""
     arrays = [np.ravel(np.asarray(p.array)) for p in released.parts(result)]
     return np.concatenate([np.zeros(0), *arrays]).astype(np.float64)
 
@@ -161,7 +161,7 @@ def one_thread() -> Iterator[None]:
 
 
 def _train_timed(train: Callable, *arguments: Any) -> tuple[Any, np.ndarray]:
-    """Return what training returns, and the seconds that it took in its process."""
+    """Run training; return its result and its seconds in this process."""
     started = time.perf_counter()
     result = train(*arguments)
     return result, np.array(time.perf_counter() - started)

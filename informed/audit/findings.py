@@ -1,4 +1,4 @@
-"""What a pre-flight leaves behind: its findings, and what it measured."""
+"""The results of a pre-flight: findings and measurements."""
 
 import dataclasses
 from typing import Any
@@ -16,7 +16,7 @@ LEVELS = ("stops", "weakens", "note")
 
 
 class AuditStoppedError(ValueError):
-    """There is nothing to audit until something is mended; the message says what."""
+    """The audit cannot start; the message says what the user must fix."""
 
     # The status with which the command line ends.
     exit_code = 3
@@ -27,9 +27,9 @@ class Finding:
     """Something that a pre-flight says about the training function.
 
     Attributes:
-      level: "stops" (there is no audit until it is mended), "weakens" (there is one,
-        which finds less or says less), "note".
-      what: in a line.
+      level: "stops" (no audit until the user fixes it), "weakens" (the audit goes on
+        but finds or says less), "note".
+      what: the finding, in one line.
       remedy: what to do, or "".
     """
 
@@ -45,23 +45,23 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Preflight:
-    """The result of a pre-flight; `subject` says how models are trained from now on.
+    """The result of a pre-flight; `subject` says how the audit trains models.
 
     Attributes:
       subject: with engine, deterministic, position and answering set by it.
-      returned: what training returned for the first target; which attacks apply is
-        asked of it.
+      returned: what training returned for the first target; decides which attacks
+        apply.
       findings: most serious first.
       params: length of theta, the weights.
       arrays: names and shapes of what is released.
-      seconds_a_model: how long a model takes, with as many at once as this machine
-        trains: the time of all, divided by their number.
-      seconds_each: how long each of them takes.
-      at_once: how many are trained at once.
-      busy: share of the cores that was at work for others when times were measured;
-        None: the system doesn't tell.
+      seconds_a_model: seconds per model when `at_once` models are trained in parallel:
+        the time of all, divided by their number.
+      seconds_each: how long one of these models takes.
+      at_once: number of models trained in parallel.
+      busy: share of the cores used by other jobs when times were measured; None:
+        unknown.
       order_matters, key_matters: whether weights change with them; None: not tried.
-      accuracy: of one model, on public records; None: models can't be asked.
+      accuracy: one model's accuracy on public records; None: it gives no predictions.
     """
 
     subject: Subject
@@ -84,7 +84,7 @@ class Preflight:
 
     @property
     def values(self) -> dict[str, Any]:
-        """The findings as the document of an audit has them, JSON-able."""
+        """The findings as JSON values, for the audit's document."""
         return {
             "findings": [dataclasses.asdict(f) for f in self.findings],
             "order_matters": self.order_matters,
@@ -162,7 +162,7 @@ def of_estimator(returned: Any) -> Finding | None:
 
 
 def fault_of(scores: np.ndarray, asked: Examples) -> tuple[str, str]:
-    """Say what is wrong with a model's scores, and what to do; "" where nothing is.
+    """Say what is wrong with a model's scores and what to do; "" if nothing is.
 
     Args:
       scores: what predict gave.

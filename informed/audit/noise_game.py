@@ -1,14 +1,16 @@
-"""Training with noise: an attack and its bound on one axis.
+"""Training with noise: the success rate of an attack beside its upper bound.
 
-For a training function that takes `noise_multiplier` and says in PRIVACY what its steps
-are. The game is the one that bounds are about. One of m candidate records was trained
-on, all with the same probability, so that kappa = 1/m. The adversary knows everything
-but the noise, the sample and the seed, and names one from the released weights.
+For a training function that takes `noise_multiplier` and declares its steps in PRIVACY.
+The game is the one that bounds assume. One of m candidate records, drawn uniformly, was
+trained on, so that the baseline success rate kappa is 1/m. The adversary knows
+everything but the noise, the sample and the seed, and names one candidate from the
+released weights.
 
-The attack trains models on each candidate, without noise for the directions in which
-their weights differ, with noise for how they scatter along these, and names the
-likeliest (a Gaussian of one covariance). The bound is that of DP-SGD as PRIVACY
-describes it. It holds if the function does what PRIVACY says, which nobody checks here.
+The attack trains models on each candidate: without noise, for the directions in which
+their weights differ; with noise, for how they scatter along these. It names the
+likeliest candidate (Gaussians of one covariance). The bound is that of DP-SGD as
+declared in PRIVACY. It holds if the function does what PRIVACY says, which nobody
+checks here.
 """
 
 import contextlib
@@ -174,7 +176,7 @@ def _played(
 def likeliest(
     theta: np.ndarray, labels: np.ndarray, asked: np.ndarray, quiet: np.ndarray | None
 ) -> np.ndarray:
-    """Name the class of each row of `asked`, by a Gaussian a class of one covariance.
+    """Classify rows of `asked` by one Gaussian per class, of common covariance.
 
     With means m_c and the pooled covariance S of the classes, in the directions in
     which the centres differ, the class is argmin_c (x - m_c)^T S^-1 (x - m_c).

@@ -1,8 +1,8 @@
-"""The pre-flight: a few runs of a training function before it is audited.
+"""The pre-flight: test a training function by a few runs before it is audited.
 
-Same arguments twice: the same weights? Another target, another order, another key:
-other weights? Does JAX trace and differentiate it? How long does a model take? Whatever
-voids an audit, or weakens it, becomes a finding with its remedy.
+Do the same arguments give the same weights? Do another target, another order or another
+key give other weights? Can JAX trace and differentiate the function? How long does a
+model take? Anything that voids or weakens an audit becomes a finding with a remedy.
 """
 
 import dataclasses
@@ -49,7 +49,7 @@ def check(
     *,
     limit: float = float("inf"),
 ) -> Preflight:
-    """Run the training function a few times, and say what that tells.
+    """Run the training function a few times; return findings and measurements.
 
     Args:
       subject: what is audited; its engine is found out here.
@@ -92,11 +92,11 @@ def check(
 
 
 class Probe:
-    """A training function run by hand, in this process, with one thread.
+    """A training function run in this process, with one thread.
 
-    As it is, until `compile`: an impure function would draw once and for all. Its key
-    is that of the released models: by another one it may leave out other records, and
-    the pre-flight is about the models that are attacked.
+    It runs uncompiled until `compile`, because a compiled impure function would draw
+    only once. Its key is that of the released models, which are the models that the
+    pre-flight is about: with another key, training may omit other records.
     """
 
     def __init__(self, subject: Subject, noise: float | None = None) -> None:
@@ -148,7 +148,7 @@ class Probe:
 
 
 class _Questions:
-    """The answers so far; each method asks one question of the training function."""
+    """The results so far; each method tests one property of the training function."""
 
     def __init__(
         self, subject: Subject, progress: Callable[[str], None], clock: limits.Clock
@@ -177,7 +177,7 @@ class _Questions:
         self.findings.append(Finding(level=level, what=what, remedy=remedy))
 
     def affords(self, trainings: int) -> bool:
-        """Tell whether there is time for so many trainings by hand."""
+        """Say whether there is time for so many trainings in this process."""
         return trainings * self.seconds_each < min(_PATIENCE_S, self.clock.left)
 
     def train_once(self) -> None:
@@ -223,7 +223,7 @@ class _Questions:
             )
 
     def choose_engine(self) -> None:
-        """Find what JAX can do with the function."""
+        """Find out whether JAX can trace and differentiate the function."""
         self.progress("trying what JAX can do with it")
         fastest, reason = "processes", ""
         if self.deterministic:
@@ -280,8 +280,8 @@ class _Questions:
     def place_the_target(self) -> None:
         """Put targets where in the training set they move the weights furthest.
 
-        A validation split, or batches sampled by a seed that everyone is told, leaves
-        out the records at some places. Who is at another place isn't protected by that.
+        A validation split, or batches sampled by a public seed, omits the records at
+        some positions. Records at other positions aren't protected by that.
         """
         # Where there was no time to ask whether the key matters, it may.
         if self.deterministic and (self.key_matters is not False or not self.apart):

@@ -1,4 +1,4 @@
-"""Which records an audit or a run gives away: the targets, worst first."""
+"""The targets of an audit or a run, ranked by how well attacks reconstruct them."""
 
 from typing import Any
 

@@ -1,8 +1,9 @@
-"""What is audited: a training function, the data, and both as an algorithm A.
+"""The subject of an audit: training function and data, and both as an algorithm A.
 
-The data are cut into four: D_-, which the adversary knows; targets, which nobody is
-told; public records, which the adversary trains shadow models on; and some more public
-records for accuracy and for queries. Models are trained on D_- and one target each.
+The data are split into four: D_-, which the adversary knows; targets, which the
+adversary doesn't know; public records, on which the adversary trains shadow models; and
+more public records for accuracy and for queries. Every model is trained on D_- and one
+target.
 """
 
 import dataclasses
@@ -33,13 +34,13 @@ _ABSENT = -30.0
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Call:
-    """A training function as the algorithm calls it; goes to other processes.
+    """A training function as the algorithm calls it; can be sent to other processes.
 
     Attributes:
       contract: the function, and what it takes.
       table: the table whose rows the examples are; None: they are pictures.
-      queries: (queries, height, width, channels); the trained model's answers to them
-        are kept beside its weights; None: they aren't.
+      queries: (queries, height, width, channels); the trained model's predictions for
+        them are kept beside its weights; None: none are kept.
       noise: the value of the function's keyword `noise_multiplier`; None: its default.
       position: where in the training set the target is; None: it is the last.
       classes: of the data; None: those that a model knows.
@@ -140,7 +141,7 @@ def run(call: Call, images: Any, labels: Any, key: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class WithoutDerivatives(JaxFunction):
-    """A function of JAX that is batched, but whose derivatives are no use."""
+    """A JAX function that can be batched, but has no useful derivatives."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -150,7 +151,7 @@ class WithoutDerivatives(JaxFunction):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Subject:
-    """A training function with its data, cut as the module says.
+    """A training function with its data, split as the module's docstring says.
 
     Attributes:
       contract: the training function.
@@ -160,8 +161,8 @@ class Subject:
       seed: root of the split and of all other randomness.
       engine: "jax" (batched and differentiated), "runs" (batched), or "processes".
       deterministic: whether equal arguments give equal weights.
-      answering: whether trained models can be asked.
-      unasked: why they can't, where there is a way to ask them; "": there is none.
+      answering: whether trained models give predictions.
+      unasked: why not, although they have a method for it; "": they have none.
       position: where in the training set the target is; None: it is the last.
     """
 
@@ -215,9 +216,9 @@ class Subject:
         """Return the function as an algorithm A.
 
         Args:
-          answers: theta holds the answers to the queries too, after the weights.
-          secret: nobody is told the key; each model has its own.
-          noise: noise multiplier, where the function takes one.
+          answers: whether theta also has the predictions for the queries, at its end.
+          secret: whether the key is secret; then each model has its own.
+          noise: noise multiplier, if the function takes one.
         """
         train = functools.partial(run, self.call(answers=answers, noise=noise))
         settings: dict[str, Any] = {
@@ -244,7 +245,7 @@ class Subject:
         )
 
     def layout(self) -> tuple[Slice, ...]:
-        """Return the layout of weights, and of answers where models can be asked."""
+        """Return the layout of weights, and of predictions if models give them."""
         return self.algorithm(answers=True).layout(self.fixed)
 
     def only(self, what: str) -> Layers:

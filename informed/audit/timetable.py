@@ -1,6 +1,6 @@
-"""Divide the time of an audit, and its cores, beside whatever else runs there.
+"""Divide an audit's time among its parts, and the cores between it and other jobs.
 
-Time is divided by shares, which are passed on where they aren't used.
+Every part gets a share of the time. What it doesn't use goes to later parts.
 """
 
 import contextlib
@@ -129,7 +129,7 @@ def plan(
 
 
 def of_inversion(seconds: float, a_record: float, records: int) -> float:
-    """Return the seconds of an inversion: its share, or more if that finishes records.
+    """Return an inversion's seconds: its share, or more if that finishes records.
 
     Args:
       seconds: time that is left for the whole audit.
@@ -144,13 +144,13 @@ def of_inversion(seconds: float, a_record: float, records: int) -> float:
 
 
 def advised(a_record: float, records: int) -> int:
-    """Return the minutes in which an inversion finishes all its records, about."""
+    """Estimate the minutes in which an inversion finishes all its records."""
     minutes = a_record * records / _INVERSION / 60
     return next((m for m in _ROUND if m >= minutes), 1440 * math.ceil(minutes / 1440))
 
 
 class Schedule:
-    """What each part of an audit may take, of what is left.
+    """How much of the remaining time each part of an audit may take.
 
     A part that wasn't run, or ended early, leaves its time to the parts after it; what
     all of them leave goes to an inversion that finished a target before its time was
@@ -190,7 +190,7 @@ def schedule(
     skip: Collection[str],
     reconn: bool,
 ) -> Schedule:
-    """Schedule the parts of `shares` that are going to run.
+    """Schedule the parts of `shares` that will run.
 
     Args:
       clock: what is left of the whole audit's time.

@@ -1,8 +1,8 @@
-"""The attacks of an audit: on which models they are played, and what comes of each.
+"""Play the attacks of an audit on its models, and record what each achieved.
 
 The attacks are rows of `informed.attacks.registry`; nothing else decides which of them
-applies. Each is played by `informed.play` on the same released models. What an attack
-can't do on a training function of the user's is said in its trial, never raised.
+apply. Each is played by `informed.play` on the same released models. If an attack can't
+be played on the user's training function, its trial says why; nothing is raised.
 """
 
 import dataclasses
@@ -38,11 +38,11 @@ class Models:
 
     Attributes:
       subject: who trained them.
-      released: (targets, values), weights, and answers after them.
-      shadows: models of public records, weights and answers likewise; None: there are
-        none.
-      secret: the key was told to nobody.
-      seconds: that the shadow models took.
+      released: (targets, values), weights followed by predictions.
+      shadows: models of public records, weights and predictions likewise; None: there
+        are none.
+      secret: whether the key was secret.
+      seconds: seconds that the shadow models took.
       why_no_shadows: why there are none.
     """
 
@@ -65,7 +65,7 @@ class Models:
 
     @property
     def knowledge(self) -> Knowledge:
-        """What the adversary of Definition 1 is told."""
+        """What the adversary of Definition 1 of Balle et al. 2022 knows."""
         factory = self.subject.factory("released", secret=self.secret)
         return factory.knowledge(public=self.subject.split.shadow)
 
@@ -109,7 +109,7 @@ def train(
 
 
 def require_trace(models: Models) -> None:
-    """Refuse released models of which none holds a trace of its target.
+    """Refuse released models if none contains a trace of its target.
 
     Attacks on such models fail, which says nothing of a record that training takes.
 
@@ -199,7 +199,7 @@ def play_all(
     reconn: bool,
     progress: Callable[[str], None],
 ) -> tuple[Models, list[Trial]]:
-    """Play every attack, or say why it isn't played.
+    """Play every attack, or say why it does not apply.
 
     Returns: the models, with shadow models if an attack needed them; a trial an attack.
     """
@@ -349,7 +349,7 @@ def continued(
     schedule: timetable.Schedule,
     progress: Callable[[str], None],
 ) -> list[Trial]:
-    """Let an inversion that time cut off go on with what other attacks left.
+    """Continue an inversion that ran out of time, in the time others didn't use.
 
     It does so where it had finished a target and the time is enough for one more.
     """

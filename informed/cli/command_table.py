@@ -58,7 +58,7 @@ class Command(NamedTuple):
     resumes: bool = True
 
 
-_RUN, _AUDIT = "informed.cli.running", "informed.cli.audit_command"
+_RUN, _AUDIT = "informed.cli.run_commands", "informed.cli.audit_command"
 _BOUND = "informed.cli.privacy"
 COMMANDS = {
     "run": Command(_RUN, "all stages: shadow, attack, evaluate"),

@@ -17,7 +17,7 @@ from typing import Any
 
 from informed.cli import registering
 from informed.cli.configuration import load_experiment
-from informed.cli.running import add_places
+from informed.cli.run_commands import add_places
 from informed.experiment import pipeline, shadow_sets
 from informed.experiment.stored import Paths
 from shadow import checks, compiled, devices, reserved

@@ -1,4 +1,7 @@
-"""The last stage: the comparison with the truth, and results.json."""
+"""The last stage of a run: score the reconstructions and write results.json.
+
+Unlike the attacks, it sees the targets of the released models.
+"""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -23,13 +26,13 @@ _SHOWN_TARGETS = 10
 
 
 def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
-    """Compare the reconstructions with the targets; draw; write results.json.
+    """Compare reconstructions with targets; write results.json and the pictures.
 
     Returns: the contents of results.json.
     Raises:
-      NotMadeError: an attack wasn't played yet.
-      ConfigurationMismatchError, VersionMismatchError: models or attacks were made
-        otherwise; names the fields.
+      NotMadeError: an attack has not been run.
+      ConfigurationMismatchError, VersionMismatchError: models or attacks are of another
+        configuration or version; names the fields.
     """
     file = paths.workdir / "results.json"
     shadows, released = stored.stores(experiment, paths)
@@ -41,7 +44,7 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
     for name in experiment.played:
         attacked = stored.attack_record(experiment, name, shadows, released)
         Stage.require(paths.workdir, f"attack-{name}", attacked)
-    # The stage ends before its results are written: older ones aren't taken for them.
+    # Delete old results first, so a crash cannot leave stale ones.
     file.unlink(missing_ok=True)
     with stage.running():
         fixed, public = stored.fixed(shadows), stored.targets(shadows)
@@ -54,10 +57,10 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
         _draw(paths.workdir, list(rows), truth, pool, neighbours)
         thetas = truth.weights[:_ACCURACY_MODELS]
         correct = accuracy(developer.descent.victim, thetas, range(len(thetas)), truth)
-        kind = fixed.labels  # drawn as the targets are
+        prior_labels = fixed.labels  # from the same distribution as the targets'
         if not experiment.data.shadow_name:
-            kind = np.concatenate([kind, public.labels])
-        theory = protection.of(developer, kind)
+            prior_labels = np.concatenate([prior_labels, public.labels])
+        theory = protection.of(developer, prior_labels)
         for name, row in rows.items():
             known = bool(experiment.attacks[name].known)
             guess = stored.guesses(paths.workdir, name)
@@ -111,7 +114,7 @@ def _compared(
     truth: ShadowModels,
     neighbours: Neighbours,
 ) -> dict[str, dict[str, Any]]:
-    """Judge every attack of the run, by its name."""
+    """Score every attack of the run; return its row of results by name."""
     rows = {}
     for name, named in experiment.played.items():
         guess = stored.guesses(workdir, name)
@@ -139,7 +142,7 @@ def _draw(
     pool: np.ndarray,
     neighbours: Neighbours,
 ) -> None:
-    """The pictures of a run: the first targets, and distances of all of them."""
+    """Draw the first targets' reconstructions, and a histogram of distances."""
     shown = slice(0, _SHOWN_TARGETS)
     rows, means = {}, {}
     for name in attacks:
@@ -164,11 +167,11 @@ def accuracy(
     own: Iterable[int],
     targets: Examples | ShadowModels,
 ) -> float | None:
-    """Mean accuracy of models on others' targets; None: there are no others.
+    """Compute models' mean accuracy on other models' targets; None: there are none.
 
     Args:
       thetas: (models, params).
-      own: each model's own target, as a position in `targets`.
+      own: index in `targets` of the target that each model was trained on.
       targets: images and labels.
     """
     images, labels = targets.images, targets.labels

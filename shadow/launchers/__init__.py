@@ -1,15 +1,15 @@
-"""Who starts workers on a shadow data set; the store is the queue.
+"""Launchers: they start the workers that fill a shadow data set.
 
 launch   the protocol of launchers
 local    this process makes all blocks
-share    one of several workers that know nothing of each other, as of a Slurm array
+share    one of several independent workers, such as the tasks of a Slurm array
 tasks    Ray tasks, one per block
 table    launchers by name
 
-A worker takes a block that nobody has finished, makes it and commits it; the first
-commit of a block stays. So workers may die, come late or do the same work twice, and a
-launcher has nothing to remember. A new one is one file with one `Launch`, and a name
-that it is registered by.
+The store itself is the queue. A worker takes a block that nobody has finished, makes it
+and commits it; the first commit of a block stays. So workers may die, be late or repeat
+work, and a launcher needs no state. To add one, write a file with a `Launch` and
+register it by name.
 """
 
 from shadow.launchers.launch import Launch, Prepare

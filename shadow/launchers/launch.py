@@ -1,4 +1,4 @@
-"""What a launcher is: it fills stores, by workers that it starts."""
+"""The protocol of launchers: fill stores, by workers that the launcher starts."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
@@ -22,7 +22,7 @@ class Launch(Protocol):
         progress: bool = True,
         on_block: Callable[[], None] = lambda: None,
     ) -> None:
-        """Fill them.
+        """Fill the stores.
 
         Args:
           progress: show bars with models/s and the time left.

@@ -1,4 +1,4 @@
-"""This process makes all blocks, on all of its devices."""
+"""The local launcher: this process makes all blocks, on all of its devices."""
 
 from collections.abc import Callable
 

@@ -1,8 +1,8 @@
-"""One of several workers that know nothing of each other, as of a Slurm array.
+"""A launcher for independent workers, such as the tasks of a Slurm array.
 
-Each makes its own share of the blocks, and then sweeps what is left, so that the
-workers that live finish what the dead ones leave. Any worker may die, be started again,
-or run twice; to resume is to start them again.
+Workers don't communicate. Each makes its own share of the blocks, and then any blocks
+that are still missing, so that live workers finish the work of dead ones. Any worker
+may die, be restarted or run twice; to resume, start the workers again.
 """
 
 import dataclasses

@@ -11,10 +11,10 @@ from shadow.launchers.tasks import Ray
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A launcher.
+    """A launcher and its options.
 
     Attributes:
-      make: a function of the launcher's options, by name, that gives the launcher.
+      make: options by name -> the launcher.
       options: names of the options that `make` takes.
       source: place of a launcher of the user's own (`checks.place`); None: the
         toolkit's.
@@ -32,7 +32,7 @@ _ROWS = {
 
 
 def register(name: str, launch: Launch) -> None:
-    """Make a launcher of the user's own known by a name.
+    """Register a user's launcher under a name.
 
     Raises: ValueError: another one has that name.
     """
@@ -44,7 +44,7 @@ def register(name: str, launch: Launch) -> None:
 
 
 def find(name: str) -> Row:
-    """The row of a name.
+    """Return the row of a name.
 
     Raises: ValueError: unknown; the message names the nearest.
     """

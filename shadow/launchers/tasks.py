@@ -1,13 +1,13 @@
-"""Ray tasks, one per block of the store (the extra "cluster").
+"""The Ray launcher: one task per block of the store (the extra "cluster").
 
-The driver hands out numbers of blocks, and gets numbers back; weights go from the
-worker to the store. A process prepares itself once and then keeps its compiled factory.
-What is lost, with a worker or with a node, is handed out again; a block that raises
-three times is set aside and named at the end. When half of the blocks are made, one
-that takes three times the median is handed out a second time: the first commit stays.
+Only block numbers pass between the driver and the workers; workers write weights to the
+store. Every process prepares its compiled factory once and reuses it. The driver
+resubmits blocks whose worker or node died. A block that raises three times is set aside
+and named at the end. When half of the blocks are made, a block that takes three times
+the median is submitted a second time; the first commit stays.
 
-Ray retries nothing by itself (`max_retries=0`): it would do so for ever with a worker
-that runs out of memory, and doesn't say which block that was.
+Ray's own retries are off (`max_retries=0`): it would retry forever if workers run out
+of memory, without saying for which block.
 """
 
 import collections
@@ -42,7 +42,7 @@ _prepared: dict[str, list[Store]] = {}  # of this worker process, by run
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Ray:
-    """See the module's docstring; an instance is a `Launch`.
+    """A launcher of Ray tasks; see the module's docstring.
 
     The process that calls it is kept from opening an accelerator, if it hasn't yet.
 
@@ -125,7 +125,7 @@ class Ray:
                 ray.shutdown()
 
     def _connect(self, ray: Any) -> None:
-        """To a cluster, or to one that is started on this machine."""
+        """Connect to a cluster, or to one started on this machine."""
         with warnings.catch_warnings():
             # Ray's own processes are begun by fork and, at once, exec.
             warnings.filterwarnings("ignore", r"os.fork\(\) was called", RuntimeWarning)
@@ -137,7 +137,7 @@ class Ray:
             )
 
     def _slots(self, ray: Any, gpus: float) -> Callable[[], int]:
-        """How many tasks the cluster runs at once, now."""
+        """Return a function that says how many tasks the cluster can run at once."""
 
         def slots() -> int:
             there = ray.cluster_resources()
@@ -151,7 +151,7 @@ class Ray:
 
 
 class _Queue:
-    """The blocks of one store on their way."""
+    """The blocks of one store: waiting, running, done or set aside."""
 
     def __init__(
         self,
@@ -171,7 +171,7 @@ class _Queue:
         self._nodes: collections.Counter[str] = collections.Counter()
 
     def run(self, *, progress: bool, on_block: Callable[[], None]) -> None:
-        """Until nothing is left but what was set aside."""
+        """Run until all blocks are done or set aside."""
         store, role = self._store, self._store.factory.role
         rows = {block: len(range(*store.block_range(block))) for block in self._left}
         started = time.monotonic()
@@ -206,7 +206,7 @@ class _Queue:
             raise self._error()
 
     def _hand_out(self) -> None:
-        """One task more than run at once, so that no worker waits for the driver."""
+        """Submit one task more than run at once, so no worker waits for the driver."""
         room = self._slots() + 1 - len(self._flying)
         while room > 0 and self._waiting:
             self._send(self._waiting.popleft())
@@ -232,7 +232,7 @@ class _Queue:
         return done
 
     def _outcome(self, task: Any, block: int) -> str | None:
-        """The node that made the block; None if it wasn't made."""
+        """Return the node that made the block; None if it failed."""
         try:
             return self._ray.get(task)["node"]
         except self._ray.exceptions.RayTaskError as error:
@@ -247,7 +247,7 @@ class _Queue:
         return None
 
     def _again(self, block: int, why: str) -> None:
-        """Hand out a block once more, or set it aside."""
+        """Submit a block again, or set it aside."""
         flying = any(block == other for other, _ in self._flying.values())
         if block not in self._left or flying:
             return
@@ -269,7 +269,7 @@ class _Queue:
 
 
 def module() -> Any:
-    """Ray.
+    """Import Ray.
 
     Raises: ImportError: it isn't installed; names the extra.
     """
@@ -308,7 +308,7 @@ def _task(ray: Any, options: Ray, gpus: float) -> Any:
 
 
 def _for_a_block(store: Store) -> Store:
-    """With no more models at once than a block has: a task makes one block."""
+    """Limit the models trained at once to one block, since a task makes one block."""
     factory, block = store.factory, len(range(*store.block_range(0)))
     together = factory.models_at_once
     if together <= block:
@@ -319,7 +319,7 @@ def _for_a_block(store: Store) -> Store:
 
 
 def _make(run: str, prepared: list[Any], number: int, block: int) -> dict[str, Any]:
-    """In a worker: one block of the store with that number."""
+    """Make one block of the store of that number; runs in a worker."""
     import ray
 
     if run not in _prepared:

@@ -36,7 +36,7 @@ from shadow.training.epochs import cross_entropy, epoch_batches, span_losses
 from shadow.training.private import PrivateSteps, participants
 from shadow.training.seeds import SeedFamily
 from shadow.victims import Params, Slice, Victim, traces
-from shadow.victims.example_groups import ONE_BY_ONE, Groups
+from shadow.victims.cnn_forms import ONE_BY_ONE, Groups
 
 AnyArray = Array | np.ndarray
 Fixed = tuple[Float[AnyArray, "fixed height width channels"], Int32[AnyArray, " fixed"]]

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int32
 
 from shadow.victims import Params
-from shadow.victims.example_groups import Groups
+from shadow.victims.cnn_forms import Groups
 
 
 class Cut(NamedTuple):

@@ -1,9 +1,12 @@
 """Victims: the models under attack.
 
 victim         init, apply, and theta as one flat vector
-architectures  the toolkit's own, by configuration
+architectures  the toolkit's own victims, by configuration
+layers         dense and convolution layers, laid out for many models at once
+cnn_forms      the CNN in small groups of examples (toom_cook)
 adapters       victims of Haiku, Flax, Equinox, or of a pair of functions
-activations    by name; ReLUs whose second derivative counts crossings
+activations    activation functions by name; ReLUs for derivatives of training
+traces         a hash of what a JAX function computes
 """
 
 from typing import TYPE_CHECKING

@@ -1,10 +1,10 @@
 """Activation functions, by name.
 
-ReLU and leaky ReLU have their exact values and gradients here, so training is what it
-always is. The derivative of their derivative, which only derivatives *of* training see,
-is a narrow bump instead of zero: when a target moves, some units change their mind
-about some examples, and the bump says how many on average. With zero there the
-inversion of ReLU victims ends ten times as far from the target.
+ReLU and leaky ReLU have their exact values and gradients, so training is unchanged.
+Their second derivative, which only derivatives *of* training use, is a narrow bump
+instead of zero. When a target moves, some units switch between active and inactive on
+some examples, and the bump estimates how many. With zero instead, inversion of ReLU
+victims ends ten times as far from the target.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Victims of Haiku, Flax, Equinox, or of a pair of pure functions."""
+"""Victims made of Haiku, Flax or Equinox models, or of a pair of pure functions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ def from_haiku(
     image_shape: tuple[int, ...],
     num_classes: int,
 ) -> Victim:
-    """A victim from the user's own Haiku function, images -> logits.
+    """Make a victim of a Haiku function, images -> logits.
 
     Raises: ValueError: the network holds state, or its logits have another shape than
       (examples, num_classes).
@@ -35,7 +35,7 @@ def from_haiku(
 
 
 def from_flax(module: Any, *, image_shape: tuple[int, ...], num_classes: int) -> Victim:
-    """A victim from a Flax network, images -> logits.
+    """Make a victim of a Flax network, images -> logits.
 
     Args:
       module: a linen module; or a function of `nnx.Rngs` that makes an nnx module, such
@@ -101,7 +101,7 @@ def _require_stateless(names: list[str]) -> None:
 def from_equinox(
     make: Callable[[Array], Any], *, image_shape: tuple[int, ...], num_classes: int
 ) -> Victim:
-    """A victim from an Equinox model of one image (height, width, channels) -> logits.
+    """Make a victim of an Equinox model, (height, width, channels) -> logits.
 
     Args:
       make: key -> the model, such as `lambda key: Net(key=key)`.
@@ -134,7 +134,7 @@ def from_functions(
     image_shape: tuple[int, ...],
     num_classes: int,
 ) -> Victim:
-    """A victim from a pair of pure functions; see `Victim`.
+    """Make a victim of a pair of pure functions; see `Victim`.
 
     Raises: ValueError: logits of another shape than (examples, num_classes), or
       parameters of another type than float32 or float64.

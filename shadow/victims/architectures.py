@@ -1,9 +1,9 @@
 """The toolkit's own victims, by configuration: MLP, CNN and affine models in Haiku.
 
-Inside the dense layers activations are laid out (features, examples). Under `vmap`
-over models XLA then folds the first layer of all models, which share their input, into
-one large matrix product; laid out (examples, features) it does not, and runs at half
-the speed. Images come in and logits go out the usual way round.
+Inside dense layers, activations are laid out as (features, examples). Under `vmap` over
+models, which share the input, XLA then merges the first layers of all models into one
+large matrix product. Laid out as (examples, features) it does not, and takes twice as
+long. `apply` still takes images and returns logits with examples first.
 """
 
 import dataclasses
@@ -18,10 +18,10 @@ from jaxtyping import Array
 
 from shadow import checks
 from shadow.training.versions import source_hash
-from shadow.victims import example_groups as grouped
+from shadow.victims import cnn_forms
 from shadow.victims.activations import ACTIVATIONS
 from shadow.victims.adapters import from_haiku
-from shadow.victims.example_groups import PATCHES
+from shadow.victims.cnn_forms import PATCHES
 from shadow.victims.layers import INITIALISERS, Conv, Dense
 from shadow.victims.victim import FirstLayer, Params, Taps, Victim
 
@@ -66,7 +66,7 @@ class VictimConfig:
 def register(
     name: str, build: Callable[..., Victim], *, version: str | None = None
 ) -> None:
-    """Make a victim of the user's own known to configurations by a name.
+    """Register a user's victim under a name, for configurations.
 
     Args:
       name: the name that `config.victim.architecture` is set to.
@@ -83,7 +83,7 @@ def register(
 
 
 def revisions(configuration: Mapping[str, Any]) -> dict[str, int | str]:
-    """What a record says of the network of a configuration, beside its settings.
+    """Return the network's revision, for the record of a store.
 
     Args:
       configuration: the configuration of an experiment or a store; "victim" is a
@@ -100,7 +100,7 @@ def revisions(configuration: Mapping[str, Any]) -> dict[str, int | str]:
 def build(
     config: VictimConfig, *, image_shape: tuple[int, ...], num_classes: int
 ) -> Victim:
-    """The victim of a configuration, for images of `image_shape`.
+    """Build the victim of a configuration, for images of `image_shape`.
 
     On MNIST the default has 7,960 parameters; on CIFAR-10 "cnn" has 55,208 (Table VI),
     of which 9,008 are of the convolutions.
@@ -124,7 +124,7 @@ def build(
     first = next(iter(sizes))
 
     def dense(values: Array, *, products: bool) -> Array:
-        """All layers; `products`: from the products of the first one."""
+        """Apply all layers; `products`: `values` are the first layer's products."""
         for name, width in sizes.items():
             layer = Dense(width, w_init, name=name)
             if name != first:
@@ -152,20 +152,20 @@ def build(
     )
     if config.architecture == "cnn":
         layers = tuple(sizes)
-        form = grouped.cnn(image_shape, activation, layers)
-        convolved = grouped.convolutions(activation, layers)
+        form = cnn_forms.cnn(image_shape, activation, layers)
+        convolved = cnn_forms.convolutions(activation, layers)
         forms = {
-            grouped.WHOLE: None,
-            grouped.TOOM_COOK: form,
-            PATCHES: grouped.plain(victim.apply, grouped.FOR_ACCELERATORS),
-            grouped.CONVOLUTIONS: convolved,
-            grouped.ONE_BY_ONE: convolved,
+            cnn_forms.WHOLE: None,
+            cnn_forms.TOOM_COOK: form,
+            PATCHES: cnn_forms.plain(victim.apply, cnn_forms.GPU_GROUP_SIZE),
+            cnn_forms.CONVOLUTIONS: convolved,
+            cnn_forms.ONE_BY_ONE: convolved,
         }
         return dataclasses.replace(victim, groups=form, forms=forms)
     after = hk.without_apply_rng(
         hk.transform(functools.partial(dense, products=True))
     ).apply
-    groups = grouped.plain(victim.apply, _ROWS)
+    groups = cnn_forms.plain(victim.apply, _ROWS)
     return dataclasses.replace(victim, first=FirstLayer(first, after), groups=groups)
 
 

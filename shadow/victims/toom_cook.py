@@ -1,14 +1,14 @@
-"""Toom-Cook: a correlation of four taps with half the products, three outputs at once.
+"""Toom-Cook: three outputs of a four-tap correlation with half the multiplications.
 
-y_o = sum_k g_k x_(o+k), for o below 3 and k below 4, is
+For a kernel g of four taps and inputs x, the outputs
 
-    y = A ((G g) * (B x))
+    y_o = sum_k g_k x_(o+k),    o = 0, 1, 2,    k = 0, ..., 3,
 
-with 6 products in place of 12, and a rounding error 3.2 times that of the plain sum
-(root mean square, normal inputs, 64 channels). A and G evaluate polynomials at 0, 1,
--1, 1/2, -2 and infinity; B is the transposed inverse of evaluating a product there
-(Winograd 1980). Rows of G and B are scaled by powers of two, so that neither has large
-entries; that changes no rounding.
+are y = A ((G g) * (B x)), with 6 multiplications instead of 12. The rounding error is
+3.2 times that of the plain sum (root mean square, normal inputs, 64 channels). A and G
+evaluate polynomials at 0, 1, -1, 1/2, -2 and infinity; B is the transposed inverse of
+evaluating a product there (Winograd 1980). Rows of G and B are scaled by powers of two,
+so that neither has large entries; that changes no rounding.
 """
 
 import numpy as np

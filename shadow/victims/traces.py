@@ -1,4 +1,4 @@
-"""What a function of JAX computes, as a hash: of its trace, and the arrays it holds."""
+"""A hash of what a JAX function computes: of its trace and the arrays it captures."""
 
 import hashlib
 import re
@@ -15,8 +15,8 @@ _ADDRESS = re.compile(r"0x[0-9a-f]+")
 def digest(function: Callable, *arguments: Any) -> str:
     """Hash a function's trace.
 
-    Functions that compute the same by the same operations have the same hash, whatever
-    file they stand in; captured arrays and numbers count.
+    Functions that compute the same by the same operations have the same hash, in any
+    file; captured arrays and numbers count.
 
     Args:
       function: a function that JAX can trace.

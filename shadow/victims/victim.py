@@ -2,7 +2,7 @@
 
 A victim is a pair of pure functions, `init(key) -> params` and
 `apply(params, images) -> logits`, with a named layout of its flattened weights.
-`architectures` has the toolkit's own, `adapters` makes them of other libraries'.
+`architectures` builds the toolkit's own victims, `adapters` those of other libraries.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 from shadow import checks, devices
 from shadow.precision import highest
 from shadow.victims import traces
-from shadow.victims.example_groups import PATCHES, Groups
+from shadow.victims.cnn_forms import PATCHES, Groups
 
 Params = Any  # a PyTree of float32 arrays
 Taps = dict[str, Array]
@@ -34,13 +34,13 @@ class Slice:
     shape: tuple[int, ...]
 
     def of(self, weights: Any) -> Any:
-        """The array, from theta (params,) of NumPy or JAX."""
+        """Return the array, from theta (params,) of NumPy or JAX."""
         return weights[self.start : self.stop].reshape(self.shape)
 
 
 @dataclasses.dataclass(frozen=True)
 class FirstLayer:
-    """A dense first layer, told apart from the rest of the network.
+    """A dense first layer, separated from the rest of the network.
 
     Attributes:
       name: module of its weights w (pixels, units).
@@ -74,10 +74,10 @@ class Victim:
       tapped: (params, images, taps) -> (logits, the inputs of each layer); adds taps to
         the layers' outputs. Lets A clip gradients without having them
         (`dp.gradient`). None for networks with layers of other kinds.
-      groups: a form for few examples at a time, where the network has one; A trains by
-        it on a CPU (`shadow.training.grouped_gradients`).
-      forms: all forms that A can train the network in, by name; None: all examples at
-        once. On an accelerator it is "patches" where there is one, else all at once.
+      groups: the form in which A trains on a CPU, in small groups of examples, if there
+        is one (`cnn_forms`, `shadow.training.grouped_gradients`).
+      forms: all forms in which A can train the network, by name; None: all examples at
+        once. On an accelerator the default is "patches" if there is one, else None.
     """
 
     init: Callable[[Array], Params]
@@ -92,14 +92,14 @@ class Victim:
     _treedef: Any = dataclasses.field(repr=False)
 
     def form(self, name: str | None) -> Groups | None:
-        """A form by its name; None: the one that suits the device."""
+        """Return a form by its name; None: the default of this device."""
         if name is not None:
             return self.forms[name]
         return self.groups if devices.cache_bound() else self.forms.get(PATCHES)
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """A hash of what the network computes, and of how it is initialised."""
+        """A hash of what the network computes and how it is initialised."""
         params = jax.eval_shape(self.init, jax.random.key(0))
         images = jax.ShapeDtypeStruct((2, *self.image_shape), jnp.float32)
         parts = (
@@ -123,7 +123,7 @@ class Victim:
         return self.layout[-1].stop
 
     def taps(self, num_images: int) -> Taps:
-        """Zeros, of the shapes that `tapped` adds."""
+        """Return zeros of the shapes of the taps."""
         assert self.tapped is not None
         images = jax.ShapeDtypeStruct((num_images, *self.image_shape), jnp.float32)
         params = jax.eval_shape(self.init, jax.random.key(0))
@@ -135,11 +135,11 @@ class Victim:
         return {name: jnp.zeros(shape.shape) for name, shape in shapes.items()}
 
     def flatten(self, params: Params) -> Float[Array, " params"]:
-        """Theta: all parameters as one vector, in the order of `layout`."""
+        """Return theta: all parameters as one vector, in the order of `layout`."""
         return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(params)])
 
     def unflatten(self, weights: Float[Array, " params"]) -> Params:
-        """The inverse of `flatten`.
+        """Return the parameters from theta, the inverse of `flatten`.
 
         Raises: ValueError: `weights` has another length than theta.
         """
@@ -155,6 +155,6 @@ class Victim:
 def accuracy(
     victim: Victim, params: Params, images: ArrayLike, labels: ArrayLike
 ) -> float:
-    """Share of `images` that the victim puts into their class."""
+    """Compute the share of images that the victim classifies correctly."""
     predicted = jnp.argmax(victim.apply(params, images), axis=-1)
     return float(jnp.mean(predicted == labels))

@@ -14,7 +14,7 @@ from uninformed import candidates
 from uninformed.bilevel import BilevelConfig
 from uninformed.landscape import conclusions, detection, mixtures, quantities, runs
 from uninformed.landscape.mixtures import Sets, StartsConfig
-from uninformed.landscape.runs import Ends, LandscapeConfig
+from uninformed.landscape.runs import LandscapeConfig, Outcomes
 
 
 def smoke() -> LandscapeConfig:
@@ -39,10 +39,10 @@ def begun(sets) -> dict[str, np.ndarray]:
     return mixtures.make(StartsConfig(), sets, seed=0)
 
 
-def planted(images: np.ndarray, **changes) -> Ends:
-    """Ends at these images, with nothing else to say."""
+def planted(images: np.ndarray, **changes) -> Outcomes:
+    """Outcomes at these images; all other fields are trivial."""
     count, points = images.shape[:2]
-    return Ends(
+    return Outcomes(
         **{
             "images": images,
             "distance": np.zeros(count),
@@ -275,12 +275,12 @@ def test_one_hidden_layer(sets, begun, tmp_path):
         attack=BilevelConfig(steps=20),
     )
     few = {name: begun[name] for name in ("partition", "truth")}
-    ends = runs.run(config, "bilevel", sets, few, tmp_path)
-    shift = np.abs(ends.images[1] - sets.truth).max()
-    assert shift < 0.05 < np.abs(ends.images[0] - sets.partition).max()
-    assert ends.basis is not None
+    outcomes = runs.run(config, "bilevel", sets, few, tmp_path)
+    shift = np.abs(outcomes.images[1] - sets.truth).max()
+    assert shift < 0.05 < np.abs(outcomes.images[0] - sets.partition).max()
+    assert outcomes.basis is not None
     spanned = np.linalg.qr(sets.truth.reshape(4, -1).T)[0].T
-    inside = np.linalg.norm(ends.basis @ spanned.T, axis=1)
+    inside = np.linalg.norm(outcomes.basis @ spanned.T, axis=1)
     np.testing.assert_allclose(inside, 1, atol=1e-3)
 
 

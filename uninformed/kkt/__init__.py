@@ -7,7 +7,7 @@ descent          the attack: candidates and multipliers, from one start or many
 ceiling          training points from the first layer, given all activation patterns
 training_images  images that victims are trained on, and those of the control
 experiment       a victim, and runs of the attack on it
-counts           what the candidates are worth; all of `informed kkt`
+scoring          what the candidates are worth; all of `informed kkt`
 """
 
 from uninformed.kkt.descent import REVISION, KktRun, attack_many

@@ -3,7 +3,7 @@
 A homogeneous network is trained on a few images until it is near a KKT point. The KKT
 attack sees its weights, and the mean image if that is known. It is run several times
 from random starts, and an adversary can choose runs by their loss;
-`uninformed.kkt.counts` compares them with the training images.
+`uninformed.kkt.scoring` compares them with the training images.
 
 The network is kept in `network.npz` and batches of runs in `search/`. An interrupted
 experiment goes on, within a batch or a training after the last of fifty pieces. A run

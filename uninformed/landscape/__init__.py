@@ -1,12 +1,12 @@
 """Where attacks on weights alone end, as a function of where they begin.
 
-mixtures    starts: training images, others, noise, and what lies between them
-runs        the attacks from all of them
-quantities  how near ends are to theta, which an adversary sees, and to images
-conclusions what Runkel et al. conclude, on these runs
-detection   could an adversary tell a training image from another one?
+mixtures    starts: mixtures of training images, other images and noise
+runs        every attack from every start
+quantities  how well each outcome fits theta, and its distance from images
+conclusions the conclusions of Runkel et al., checked on these runs
+detection   whether an adversary could tell recovered training images from others
 maps        pictures: maps, curves, images
-study       all of `informed landscape`
+study       the whole of `informed landscape`
 
 Source: Runkel et al. 2024.
 """

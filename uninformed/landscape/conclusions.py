@@ -1,13 +1,15 @@
 """The conclusions of Runkel et al. 2024, checked on our runs, with their figures.
 
-a  from noise theta fits, and images resemble training images no more than held-out ones
-b  begun at the training images, they are found
-c  begun at the partition theta fits, and images stay there
-d  nearer to the partition than to training images wherever these are the smaller share
-e  near the training images the bilevel attack comes nearer to them than the KKT attack
+Starts mix training images, other images of their classes (the partition) and noise.
+
+a  from noise theta fits, but images resemble training images no more than held-out ones
+b  from the training images, these are recovered
+c  from the partition, theta fits, and images stay there
+d  images end nearer to the partition than to the truth where it has more weight
+e  near the training images, the bilevel attack ends nearer to them than the KKT attack
 f  and its distance grows faster with the share of noise
 g  one image per class, repeated, fits as well
-h  the KKT attack's landscape is smoother: from near starts it ends nearer together
+h  the KKT attack's landscape is smoother: outcomes of near starts are nearer together
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,15 +1,15 @@
-"""Whether an adversary could tell: ROC of scores that it can compute itself.
+"""Whether an adversary could tell recovered training images from others: ROC curves.
 
-Of all images that an attack ended at, from any start, some are recovered training
-images and most aren't. Scores of an uninformed adversary:
+Attacks end at many images, some of which are recovered training images and most are
+not. An uninformed adversary can compute three scores of an image:
 
 parameters  how near theta of the run's images is to the released one
-loss        how well theta* treats the image, as it treats a training image
-span        how near the image is to the span of the first layer's weights: what decay
-            has left there is a combination of the training images
+loss        how small the loss of theta* at the image is
+span        how near the image is to the span of the first layer's weights: weight decay
+            leaves only combinations of the training images there
 
-An informed adversary retrains with its guess, and compares parameters: the closed form
-is right to the last digits, and every other image isn't.
+An informed adversary retrains with its guess and compares parameters. For a true image
+they agree to the last digits, for any other one they don't.
 
 Source: the question is that of Runkel et al. 2024, Section 5; the scores are ours, but
 for `parameters`.
@@ -28,7 +28,7 @@ from sklearn.metrics import roc_auc_score
 from informed.attacks import closed_form
 from uninformed import bilevel
 from uninformed.landscape.mixtures import Sets, holds_truth
-from uninformed.landscape.runs import Ends
+from uninformed.landscape.runs import Outcomes
 
 # Draws of the bootstrap: the 2.5 % quantile then lies between the fifth and sixth draw.
 _BOOTSTRAPS = 200
@@ -36,7 +36,7 @@ _BOOTSTRAPS = 200
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class DetectionScores:
-    """One score of many images, by which training images are to be told apart.
+    """One score of many images, meant to separate training images from others.
 
     Attributes:
       values: the score (images,), larger for what is taken for a training image.
@@ -53,10 +53,10 @@ class DetectionScores:
     cluster: Int[np.ndarray, " images"]
 
     def summary(self) -> dict[str, Any]:
-        """Compute the AUC of all images, and of those not begun at the truth.
+        """Compute the AUC over all images, and over those not started from the truth.
 
-        None where there is nothing to tell apart. 1/2 is guessing. The 95 % interval is
-        the bootstrap's over clusters.
+        It is None if there is only one kind of image. 1/2 is guessing. The 95 %
+        interval is the bootstrap's over clusters.
         """
         rest = ~self.trivial
         return {
@@ -97,17 +97,19 @@ def _auc(true: np.ndarray, values: np.ndarray) -> float | None:
 
 
 def uninformed(
-    names: Sequence[str], ends: Ends, true: Bool[np.ndarray, "starts images"]
+    names: Sequence[str], outcomes: Outcomes, true: Bool[np.ndarray, "starts images"]
 ) -> dict[str, DetectionScores]:
-    """Score one method's images in every way, by name."""
+    """Compute each score of an uninformed adversary for one method, by name."""
     values = {
-        "parameters": np.repeat(-ends.distance[:, None], true.shape[1], axis=1),
-        "loss": -ends.loss,
+        "parameters": np.repeat(-outcomes.distance[:, None], true.shape[1], axis=1),
+        "loss": -outcomes.loss,
     }
-    if ends.basis is not None and len(ends.basis) > 1:
+    if outcomes.basis is not None and len(outcomes.basis) > 1:
         # The share of each image's length outside the first layer's span.
-        points = ends.images.reshape(*ends.images.shape[:2], -1) - ends.centre
-        inside = np.linalg.norm(points @ ends.basis.T, axis=-1)
+        points = (
+            outcomes.images.reshape(*outcomes.images.shape[:2], -1) - outcomes.centre
+        )
+        inside = np.linalg.norm(points @ outcomes.basis.T, axis=-1)
         total = np.maximum(np.linalg.norm(points, axis=-1), np.finfo(np.float32).tiny)
         values["span"] = -np.sqrt(np.maximum(1 - (inside / total) ** 2, 0))
     trivial = np.array([holds_truth(name) for name in names])

@@ -91,7 +91,7 @@ def curves(
 def images(
     sets: Sets, names: Sequence[str], ends: np.ndarray, method: str, path: Path
 ) -> None:
-    """Draw Figures 1 to 9: the ends, above their nearest training images.
+    """Draw Figures 1 to 9: the outcomes above their nearest training images.
 
     For the partition its nearest there as well. SSIM stands below the images.
     """

@@ -1,12 +1,12 @@
-"""The starts of attacks: the mixtures of equation (10), and some others.
+"""The starts of attacks: mixtures of images and noise, and some others.
 
     l2 (l1 GT + (1 - l1) partition) + (1 - l2) noise,    l1, l2 in 0, 1/4, ..., 1,
 
 of the training images (GT), other images of the same classes (partition), and uniform
-noise. Also normal noise of any size; one image of the partition per class; and
-small perturbations of the three corners.
+noise. Also normal noise of any size; one image of the partition per class, repeated;
+and small perturbations of the three corners GT, partition and noise.
 
-Source: Runkel et al. 2024, Sections 4.3 to 4.5.
+Source: Runkel et al. 2024, equation (10) and Sections 4.3 to 4.5.
 """
 
 import dataclasses
@@ -60,7 +60,7 @@ class StartsConfig:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Sets:
-    """The images that starts are made of, and those that ends are compared with.
+    """The images that starts are mixed from, and those that outcomes are compared with.
 
     Attributes:
       truth: the training images (points, height, width, channels), pixels in [0, 1].

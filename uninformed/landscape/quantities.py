@@ -1,9 +1,9 @@
-"""The quantities of an end: its fit, and its distance from images.
+"""Quantities of each outcome: its fit to theta, and its distance from images.
 
-L2 distances are those of each image to its nearest by SSIM, in windows of 7 pixels; the
-better of the clipped and of the stretched image counts there, because the KKT attack
-loses lengths. An image is *recovered* whose SSIM with a training image exceeds 0.4, and
-that with any image of the partition or any held-out one.
+L2 distances are from each image to its nearest by SSIM, in windows of 7 pixels. Because
+the KKT attack loses lengths, SSIM is the larger of that of the clipped image and that
+of the stretched one. An image is *recovered* if its SSIM with a training image exceeds
+0.4, and exceeds that with any image of the partition or any held-out one.
 
 Source: Runkel et al. 2024, Table 1, Section 4.5; the paper leaves "structurally most
 similar" open. The controls are ours.
@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 
 from uninformed import candidates
 from uninformed.landscape.mixtures import Sets
-from uninformed.landscape.runs import Ends
+from uninformed.landscape.runs import Outcomes
 
 Measured = dict[str, np.ndarray]
 
@@ -38,7 +38,7 @@ def similarities(
 
 
 def measure(
-    sets: Sets, starts: Float[np.ndarray, "starts images ..."], ends: Ends
+    sets: Sets, starts: Float[np.ndarray, "starts images ..."], outcomes: Outcomes
 ) -> Measured:
     """Measure every quantity of every start.
 
@@ -53,18 +53,18 @@ def measure(
       spread: L2 distance between the images themselves.
       in_two: share of the squared movement that lies in two directions, which are the
         same for all images of a start.
-      distance: |theta - theta*|^2, or what the method has in its place (`Ends`).
+      distance: |theta - theta*|^2, or what the method has in its place (`Outcomes`).
       distance_mean: that distance divided by the number of parameters.
       distance_relative: that distance divided by |theta*|^2.
       slope_norm: |grad E| at the end of the last lower solve.
       true: whether each image is recovered, (starts, images).
     """
-    rows = [_of_one(sets, *pair) for pair in zip(starts, ends.images, strict=True)]
+    rows = [_of_one(sets, *pair) for pair in zip(starts, outcomes.images, strict=True)]
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]} | {
-        "distance": np.asarray(ends.distance, np.float64),
-        "distance_mean": ends.distance / ends.params,
-        "distance_relative": ends.distance / ends.size,
-        "slope_norm": np.asarray(ends.slope_norm, np.float64),
+        "distance": np.asarray(outcomes.distance, np.float64),
+        "distance_mean": outcomes.distance / outcomes.params,
+        "distance_relative": outcomes.distance / outcomes.size,
+        "slope_norm": np.asarray(outcomes.slope_norm, np.float64),
     }
 
 

@@ -1,8 +1,12 @@
-"""The attacks from all starts, in batches that are kept.
+"""Run every attack from every start; batches are cached on disk.
+
+The *landscape* of an attack on weights alone is where it ends as a function of where it
+begins. A *start* is one initial image per training point, the same for all attacks. It
+may contain training images, which no adversary has (`mixtures`).
 
 `bilevel` and `matching` see theta of an affine victim or of one with a hidden layer,
 and know its labels; `kkt` sees a homogeneous network on the same images, because other
-victims have no KKT point of margin maximisation. All begin at the same images.
+victims have no KKT point of margin maximisation.
 """
 
 import dataclasses
@@ -29,8 +33,8 @@ from uninformed.landscape.mixtures import Sets, StartsConfig
 from uninformed.max_margin import MarginConfig
 
 METHODS = ("bilevel", "matching", "kkt")
-# From a batch of starts (starts, points, height, width, channels) to the fields of
-# `Ends` that have an entry for each start.
+# From a batch of starts (starts, points, height, width, channels) to those fields of
+# `Outcomes` that have one entry per start.
 BatchAttack = Callable[[np.ndarray], Mapping[str, Any]]
 
 
@@ -43,8 +47,8 @@ class BilevelVictimConfig:
       width: number of units of the hidden layer.
       decay: mu, the weight decay in the training of victim and attack alike.
       smoothness: beta of the activation softplus(beta z) / beta; None: ReLU.
-      init: how theta begins: "uniform" in [0, 1], or "scaled", that divided by
-        sqrt(inputs). Affine victims have a closed form and don't need it.
+      init: initialisation of theta: "uniform" in [0, 1], or "scaled", the same divided
+        by sqrt(inputs). Affine victims have a closed form and ignore it.
       steps: largest number of L-BFGS steps when the victim is trained.
       attack_steps: largest number of L-BFGS steps of each lower solve of the attack.
     """
@@ -78,18 +82,18 @@ class BilevelVictimConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LandscapeConfig:
-    """The configuration of a landscape; all that is random comes from `seed`.
+    """The configuration of a landscape; all randomness derives from `seed`.
 
     Attributes:
       seed: the seed of noise, initialisations and perturbations.
-      data: the training images; as many of the held-out ones are the partition.
-      starts: from which starts the attacks are run.
-      methods: the attacks that are run, among `METHODS`.
+      data: the training images; as many held-out images are the partition (`mixtures`).
+      starts: the starts from which the attacks are run.
+      methods: the attacks to run, among `METHODS`.
       victim: the victim of `bilevel` and `matching`.
-      theta: where lower problems begin: "own", a draw that isn't the victim's, or
-        "released", theta itself; of no importance to affine victims.
+      theta: initial parameters of lower problems: "own", drawn by the attacker, or
+        "released", theta itself. Affine victims ignore it.
       attack: settings of `bilevel` and `matching`.
-      at_once: starts in one batch; decides on memory and speed, not on results.
+      at_once: starts per batch; affects memory and speed, not results.
       network: architecture of the victim of `kkt`.
       training: how the victim of `kkt` is trained.
       kkt: settings of the KKT attack, which is run with as many candidates as there
@@ -130,17 +134,17 @@ class LandscapeConfig:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Ends:
-    """The ends of one method.
+class Outcomes:
+    """Where one method ended, from every start.
 
     Attributes:
       images: reconstructions (starts, points, height, width, channels).
-      distance: what an adversary sees of the fit, (starts,): |theta(x) - theta*|^2, for
+      distance: the misfit that an adversary sees, (starts,): |theta(x) - theta*|^2, for
         `kkt` |theta - sum|^2.
       size: |theta*|^2, the squared norm of the released parameters.
       params: number of parameters.
       loss: the loss of each image at theta*, (starts, points): half its squared error,
-        for `kkt` the squared deviation of its lead from the margin, in margins.
+        for `kkt` the squared relative deviation of its output from the margin.
       slope_norm: |grad E| at the end of the last lower solve, (starts,); 0 for `kkt`.
       basis: orthonormal rows that span the first layer's weights, (rank, inputs); None
         where that layer has one unit.
@@ -165,7 +169,7 @@ def run(
     workdir: Path,
     *,
     progress: bool = True,
-) -> Ends:
+) -> Outcomes:
     """Run one method from all starts.
 
     Raises: ConfigurationMismatchError: the folder holds another landscape.
@@ -190,7 +194,7 @@ def run(
             attack, victim = _kkt(config, sets, workdir, progress=progress)
         else:
             attack, victim = _bilevel(config, method, sets, workdir, record)
-        # Batch by batch; batches on disk aren't made again.
+        # Batches that are on disk are read, not run again.
         with bars.bar(total=total, desc=method, unit=" starts", show=progress) as bar:
             while first < total:
                 batch = images[first : first + config.at_once]
@@ -201,8 +205,8 @@ def run(
                 done = len(parts[-1]["images"])
                 first += done
                 bar.update(done)
-    ends: Any = {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
-    return Ends(**ends, **victim)
+    joined: Any = {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
+    return Outcomes(**joined, **victim)
 
 
 def _bilevel(
@@ -210,37 +214,41 @@ def _bilevel(
 ) -> tuple[BatchAttack, dict[str, Any]]:
     """Prepare `bilevel` or `matching` on the victim of squared errors.
 
-    Returns: the attack, and what `Ends` says of its victim.
+    Returns: the attack, and the fields of `Outcomes` that describe its victim.
     """
     flat = sets.truth.reshape(len(sets.truth), -1).astype(np.float64)
     inputs = flat.shape[1]
     lower = config.victim.lower(inputs)
-    longer = dataclasses.replace(lower, steps=config.victim.steps)
+    victim_problem = dataclasses.replace(lower, steps=config.victim.steps)
     scale = 1.0 if config.victim.init == "uniform" else inputs**-0.5
     keys = jax.random.split(jax.random.key(config.seed))
-    initial, attackers = (
+    victim_init, attacker_init = (
         scale * jax.random.uniform(key, (lower.num_params,), jnp.float64)
         for key in keys
     )
     targets = jnp.asarray(sets.signs, jnp.float64)
 
     def train() -> Mapping[str, Any]:
-        solve = jax.jit(lambda points: bilevel.solve(longer, points, targets, initial))
+        solve = jax.jit(
+            lambda points: bilevel.solve(victim_problem, points, targets, victim_init)
+        )
         return {"theta": solve(jnp.asarray(flat)).theta}
 
     file = workdir / f"{config.victim.kind}.npz"
     theta = records.kept(file, record, f"The victim in {file}", train)["theta"]
     released = jnp.asarray(theta)
-    begin = released if config.theta == "released" else attackers
-    solver, within = bilevel.attack, lower
-    # Gradient matching solves the lower problem once, at its end, and so to the end.
+    lower_init = released if config.theta == "released" else attacker_init
+    solver, attack_problem = bilevel.attack, lower
+    # Gradient matching solves the lower problem once, at its end, so to convergence.
     if method == "matching":
-        solver, within = bilevel.matching, longer
+        solver, attack_problem = bilevel.matching, victim_problem
 
     @jax.jit
     @jax.vmap
     def from_start(points: jax.Array) -> tuple[bilevel.Ended, jax.Array]:
-        ended = solver(config.attack, within, released, points, targets, begin)
+        ended = solver(
+            config.attack, attack_problem, released, points, targets, lower_init
+        )
         errors = lower.outputs(released, ended.points) - targets
         return ended, 0.5 * errors**2
 
@@ -269,7 +277,7 @@ def _bilevel(
 def _kkt(
     config: LandscapeConfig, sets: Sets, workdir: Path, *, progress: bool
 ) -> tuple[BatchAttack, dict[str, Any]]:
-    """Prepare the KKT attack on a homogeneous network of the images less their mean."""
+    """Prepare the KKT attack on a homogeneous network of mean-subtracted images."""
     images = VictimImages(
         sets.truth, sets.labels, sets.held_out, np.zeros(len(sets.held_out), np.int32)
     )
@@ -288,14 +296,14 @@ def _kkt(
     size = float(homogeneous.squared_norm(network))
 
     def attack(batch: np.ndarray) -> Mapping[str, Any]:
-        outcomes = kkt.attack_many(
+        kkt_runs = kkt.attack_many(
             experiment.attack,
             network,
             keys=jnp.stack([key] * len(batch)),
             mean=mean,
             starts=jnp.asarray(batch.reshape(len(batch), points, -1) - mean),
         )
-        ends = np.stack([outcome.points for outcome in outcomes])
+        ends = np.stack([kkt_run.points for kkt_run in kkt_runs])
         outputs = np.stack(
             [homogeneous.apply(network, jnp.asarray(points))[:, 0] for points in ends]
         )
@@ -303,7 +311,7 @@ def _kkt(
         margins = np.median(leads, axis=1, keepdims=True)
         return {
             "images": (ends + mean).reshape(batch.shape),
-            "distance": np.array([run.residual**2 for run in outcomes]) * size,
+            "distance": np.array([kkt_run.residual**2 for kkt_run in kkt_runs]) * size,
             "slope_norm": np.zeros(len(batch)),
             "loss": (leads / margins - 1) ** 2,
         }

@@ -1,7 +1,7 @@
-"""The landscape as a whole: runs, quantities, conclusions, detection, pictures.
+"""All of `informed landscape`: runs, quantities, conclusions, detection, pictures.
 
 `run` is `informed landscape --config=configs/landscape.py --workdir=DIR`. Batches of
-starts are kept in `ends/`, so that an interrupted run goes on.
+starts are cached in `ends/`, so that an interrupted run resumes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ import numpy as np
 from shadow import checks, files, records
 from uninformed.landscape import conclusions, detection, maps, mixtures, runs
 from uninformed.landscape.quantities import Measured, measure
-from uninformed.landscape.runs import Ends, LandscapeConfig
+from uninformed.landscape.runs import LandscapeConfig, Outcomes
 
 # The quantities that the printed table shows, see `measure`.
 _COLUMNS = (
@@ -61,16 +61,16 @@ def run(
     starts = mixtures.make(config.starts, sets, config.seed)
     names, images = list(starts), np.stack(list(starts.values()))
     clock = records.Clock(workdir / "seconds.json")
-    ends: dict[str, Ends] = {}
+    outcomes: dict[str, Outcomes] = {}
     measured: dict[str, Measured] = {}
     for method in config.methods:
         with clock.running(method):
-            ends[method] = runs.run(
+            outcomes[method] = runs.run(
                 config, method, sets, starts, workdir, progress=progress
             )
-            measured[method] = measure(sets, images, ends[method])
+            measured[method] = measure(sets, images, outcomes[method])
     scores = {
-        method: detection.uninformed(names, ends[method], measured[method]["true"])
+        method: detection.uninformed(names, outcomes[method], measured[method]["true"])
         for method in config.methods
     }
     if config.victim.kind == "affine":
@@ -82,7 +82,7 @@ def run(
     }
     if config.victim.kind == "affine":
         detected["informed"]["retraining"] |= detection.gap(retrained)
-    ended = {method: ends[method].images for method in config.methods}
+    ended = {method: outcomes[method].images for method in config.methods}
     results = {
         "seconds": {method: clock.seconds[method] for method in config.methods},
         "starts": names,

@@ -12,7 +12,7 @@ from benchmarks.papers.weights import Trained, identity, trained
 from informed import report
 from uninformed import candidates, homogeneous, model_inversion
 from uninformed import max_margin as margin
-from uninformed.kkt import counts
+from uninformed.kkt import scoring
 from uninformed.model_inversion import InversionOfModel
 
 # Prototypes of each victim. The paper makes 40,000 and shows 500.
@@ -47,7 +47,7 @@ def figure_5a(lab: Lab) -> Found:
     for title, made in _victims(lab).items():
         shape = made.images.images.shape[1:]
         points = _prototypes(lab, title, made)
-        found = counts.matched(made.images, points, made.images.mean)
+        found = scoring.matched(made.images, points, made.images.mean)
         labels = np.asarray(margin.equal_shares(_COUNT, 2))
         totals.append(int(found.recovered.sum()))
         alike = _alike(points.reshape(-1, *shape), labels)
@@ -120,7 +120,7 @@ def figure_5b(lab: Lab) -> Found:
     lines, pictures, totals = [], [], []
     for title, made in _victims(lab).items():
         points = model_inversion.first_layer(made.network)
-        found = counts.matched(made.images, points, made.images.mean)
+        found = scoring.matched(made.images, points, made.images.mean)
         totals.append(int(found.recovered.sum()))
         lines.append(
             Line(name=title, ours={"units": len(points) // 2, **_counts(found)})

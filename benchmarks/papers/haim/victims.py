@@ -12,7 +12,7 @@ from benchmarks.papers.row import Found, Line, measures
 from benchmarks.papers.weights import Trained, trained
 from benchmarks.weights_alone import ARCHITECTURES, EPOCHS, flow
 from uninformed import homogeneous
-from uninformed.kkt import counts, experiment
+from uninformed.kkt import experiment, scoring
 
 # Percentage points by which test accuracies of two samples of 2,000 and 8,000 images
 # and two drawings of the training images may differ: at n = 50 the choice of images
@@ -164,8 +164,8 @@ def _line(victim: _Victim, made: Trained) -> Line:
 
 def _told(made: Trained) -> dict[str, int]:
     """How many points the first layer tells to whoever knows all patterns."""
-    seen = counts.as_seen(made.config.attack, made.network)
-    found = counts.ceilings(made.images, seen, made.images.mean)
+    seen = scoring.as_seen(made.config.attack, made.network)
+    found = scoring.ceilings(made.images, seen, made.images.mean)
     return {
         "true patterns tell (> 0.9)": found["ceiling"],
         "true patterns tell (> 0.7)": found["ceiling_70"],
@@ -256,8 +256,8 @@ def theorem_3_1(lab: Lab) -> Found:
             },
         )
         made = trained(lab, f"mnist-20-{fitting}-{route}", setting)
-        seen = counts.as_seen(made.config.attack, made.network)
-        residual, layers = counts.at_truth(made.config, made.images, seen)
+        seen = scoring.as_seen(made.config.attack, made.network)
+        residual, layers = scoring.at_truth(made.config, made.images, seen)
         left.append(residual)
         lines.append(
             Line(

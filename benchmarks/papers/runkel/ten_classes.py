@@ -21,7 +21,7 @@ from benchmarks.papers.row import Found, Line, Picture, measures
 from benchmarks.papers.weights import Trained, identity, trained
 from informed import report
 from uninformed import candidates, kkt
-from uninformed.kkt import counts
+from uninformed.kkt import scoring
 
 _POINTS, _SHOWN = 50, 10
 _CAPTION = (
@@ -105,7 +105,7 @@ def _ends(lab: Lab, made: Trained, start: float | None) -> _Ends:
         held_out=images.held_out[rest],
         held_out_labels=images.held_out_labels[rest],
     )
-    matched = counts.matched(control, found["points"], images.mean)
+    matched = scoring.matched(control, found["points"], images.mean)
     from_there = None
     if start is None:
         # Candidates begin within the span of the first layer, which cuts images off.

@@ -1,10 +1,10 @@
 """Exact reconstruction from linear models, in closed form.
 
-theorems          Theorems 1 and 8, from parameters, link and penalty
-linear            the row of a fitted estimator, from the equations of its optimum
-objectives        what such an estimator minimised
-refining          the row where the solver stopped early, by refits
-scaler            the row that the means of a StandardScaler give away
+theorems          Theorems 1 and 8 of Balle et al., from parameters, link and penalty
+linear            the unknown row of a fitted estimator, from the optimum's equations
+objectives        the training objective of such an estimator, and these equations
+refining          the unknown row if the solver stopped early, by refits
+scaler            the unknown row from the means of a StandardScaler
 pipelines         `reconstruct_sklearn`: whichever of these applies
 affine            the attack on the toolkit's own affine victims
 estimator_attack  the attack on fitted estimators, as audits play it

@@ -1,8 +1,8 @@
-"""The closed-form attack on released affine victims of the toolkit's own training.
+"""The closed-form attack on affine victims trained by the toolkit itself.
 
 THREAT: knows D_- and A; the release is at the optimum of the penalised loss, so neither
-initialisation nor optimiser matters. Where training stopped short of it, the gradient
-that is left is taken for the target's: `residuals` tells.
+initialisation nor optimiser matters. If training stopped short of the optimum, the
+remaining gradient is attributed to the target; `residuals` shows how large it is.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ def make(config: NoSettings, material: Material) -> "GlmAttack":
 
 
 class GlmAttack:
-    """The closed form of Theorem 1, on each release."""
+    """Apply Theorem 1 to each release."""
 
     def __call__(
         self, release: Release, knowledge: Knowledge, *, key: Array

@@ -1,4 +1,4 @@
-"""Fitted linear models of scikit-learn: what `reconstruct_sklearn` reads off them.
+"""The attack of `reconstruct_sklearn` on fitted linear models, as audits play it.
 
 THREAT: knows D_- in the units in which the model was fitted, and sees the fitted model.
 Needs neither the training code nor its seed.
@@ -22,7 +22,7 @@ from shadow.threat import Knowledge, Reconstruction, require_told
 
 
 def applies(facts: Facts) -> str:
-    """Say why the attack is not for what training returns; "" where it is."""
+    """Say why the attack does not apply to what training returns; "" if it does."""
     fitted = released.is_estimator(facts.returned)
     if fitted and pipelines.supported(facts.returned):
         return ""
@@ -36,7 +36,7 @@ def make(config: NoSettings, material: Material) -> "EstimatorAttack":
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class EstimatorAttack(OneByOne):
-    """Read the target off each fitted model.
+    """Reconstruct the target of each fitted model.
 
     Attributes:
       table: the table whose rows the records are; None: records are features as they
@@ -88,7 +88,7 @@ class EstimatorAttack(OneByOne):
 
     @property
     def note(self) -> str:
-        """Say how many models gave nothing, and why the first of them didn't."""
+        """Say how many models gave no reconstruction, and why the first did not."""
         if not self.failures:
             return ""
         return f"{len(self.failures)} models gave no target: {self.failures[0]}"

@@ -1,17 +1,18 @@
-"""The missing row of a fitted linear model, from the equations of its optimum.
+"""The unknown row of a fitted linear model, from the equations of its optimum.
 
     sum_i r_i (1, k_i) + (gradient of the penalty) + r (1, x) = 0
 
-The known rows' share is computed, so the target's slope r and the product r x are
-known: x is their quotient. Solvers stop short of the optimum; `refining` then fits the
-model again, with candidates in the target's place, until its parameters come out.
+k_i are the known rows, r_i their loss derivatives, x the target and r its loss
+derivative. The known rows' part is computed, so r and the product r x are known: x is
+their quotient. If the solver stopped short of the optimum, `refining` fits the model
+again, with candidates in the target's place, until its parameters are reproduced.
 
-Certificate. With one output, every set of known rows has an answer, and a class that
-comes out whole says little where features are small: nothing is certified. With several
-outputs r is a vector, and what the target leaves of the gradient has rank one. If known
-row i is another one, off by d in feature j, it leaves r_i d there. The part of r_i
-across r shows, and the part along r moves x_j by |r_i along r| d / |r|. So a gradient
-that is rank one up to v_j leaves x_j no further off than
+Certificate. With one output, every set of known rows has a solution, and an integer
+class label is weak evidence if features are small: nothing is certified. With several
+outputs r is a vector, and the residual gradient has rank one. Suppose known row i is
+wrong, by d in feature j; this adds r_i d to the residual gradient. The part of r_i
+across r is visible, and the part along r moves x_j by |r_i along r| d / |r|. So if the
+gradient has rank one up to v_j, the error of x_j is at most
 
     max_i (|r_i along r| / |r_i across r|) v_j / |r|.
 
@@ -49,7 +50,7 @@ _REAL_LABELS = ("LinearRegression", "Ridge")
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class RowReconstruction:
-    """What a fitted linear model tells of the one row that is not known.
+    """The unknown row, as reconstructed from a fitted linear model.
 
     Attributes:
       value: (features,) float64, the row in the units of the known rows. Behind a
@@ -95,7 +96,7 @@ def read(model: Any, known: np.ndarray, labels: np.ndarray) -> RowReconstruction
       ValueError: a label that the model has no class for.
     """
     objective, quotient = _likeliest(model, known, labels)
-    y = _label(model, labels, quotient.targets)
+    y = _label(model, labels, quotient.label)
     row, error, refit = quotient.row, np.full(len(quotient.row), np.inf), None
     # Where the solver's answer depends on where the missing row stood, no refit can
     # give the parameters again.
@@ -105,7 +106,7 @@ def read(model: Any, known: np.ndarray, labels: np.ndarray) -> RowReconstruction
         scale = spread(known)
         if objective.loss.nearest is None:
             # A regression's outputs are unknown as well.
-            scale = np.append(scale, spread(objective.targets))
+            scale = np.append(scale, spread(objective.labels))
         z, steps = _refined(model, objective, y, known, labels, scale)
         if np.max(steps / scale) <= _PRECISION:
             row, error = z[: len(row)], steps[: len(row)]
@@ -173,12 +174,12 @@ def reconstruct(
             coef[0], known, labels, target_label=target_label, penalty=minimised.penalty
         )
     objective, quotient = _likeliest(model, known, labels)
-    y = _label(model, labels, quotient.targets)
+    y = _label(model, labels, quotient.label)
     return theorems.judge(objective, quotient, y=y)
 
 
 def label_of(model: Any, known: np.ndarray, labels: np.ndarray, row: np.ndarray) -> Any:
-    """Decide the label of a row that something else has read; None: nothing decides.
+    """Decide the label of an already reconstructed row; None: undecidable.
 
     Args: as `read`; row: (features,), the missing row as the model gets it.
     """
@@ -189,9 +190,9 @@ def label_of(model: Any, known: np.ndarray, labels: np.ndarray, row: np.ndarray)
     for objective in objectives(model, labels):
         _, share = objective.gradients(known, coef, intercept)
         slope = share[:, 0] / objective.target_weight
-        solved.append(objective.loss.target(slope, row @ coef.T + intercept))
-    targets, _ = min(solved, key=lambda pair: pair[1])
-    return _label(model, labels, targets)
+        solved.append(objective.loss.label(slope, row @ coef.T + intercept))
+    encoded, _ = min(solved, key=lambda pair: pair[1])
+    return _label(model, labels, encoded)
 
 
 def _parameters(model: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -203,7 +204,7 @@ def _parameters(model: Any) -> tuple[np.ndarray, np.ndarray]:
 def _likeliest(
     model: Any, known: np.ndarray, labels: np.ndarray
 ) -> tuple[Objective, Quotient]:
-    """Choose the objective whose class comes out nearest to whole, and its target.
+    """Choose the objective whose class label is nearest to an integer; solve it.
 
     Raises: ReconstructionImpossibleError: there is no intercept, or no class of the
       target fits the weights.
@@ -221,8 +222,8 @@ def _likeliest(
         except ReconstructionImpossibleError as error:
             failure = error
             continue
-        label = _label(model, labels, quotient.targets)
-        if objective.label is None or objective.label == label:
+        label = _label(model, labels, quotient.label)
+        if objective.target_label is None or objective.target_label == label:
             solved.append((objective, quotient))
     if not solved:
         raise failure or ReconstructionImpossibleError(
@@ -232,12 +233,12 @@ def _likeliest(
     return min(solved, key=lambda pair: pair[1].violation)
 
 
-def _label(model: Any, labels: np.ndarray, targets: np.ndarray) -> Any:
-    """Name the target as the estimator's `fit` received it."""
+def _label(model: Any, labels: np.ndarray, encoded: np.ndarray) -> Any:
+    """Convert an encoded (outputs,) label to what the estimator's `fit` received."""
     if not hasattr(model, "classes_"):
-        return float(targets[0]) if np.ndim(labels) == 1 else targets
+        return float(encoded[0]) if np.ndim(labels) == 1 else encoded
     classes = model.classes_
-    return classes[int(targets[0] > 0.5 if len(targets) == 1 else np.argmax(targets))]
+    return classes[int(encoded[0] > 0.5 if len(encoded) == 1 else np.argmax(encoded))]
 
 
 def _refined(
@@ -266,7 +267,7 @@ def _refined(
             solved = solve(objective, known, *_parameters(fitted))
         except ReconstructionImpossibleError:
             return nothing
-        return solved.row if classes else np.append(solved.row, solved.targets)
+        return solved.row if classes else np.append(solved.row, solved.label)
 
     def train(z: np.ndarray) -> Any:
         label = y if classes else _label(model, labels, z[features:])
@@ -279,7 +280,7 @@ def _refined(
 
 
 def _stepping(model: Any) -> Any:
-    """Return the model, to be fitted in as many steps as the released one took.
+    """Return the model, set to take as many solver steps as the released one.
 
     Where a tolerance decides, one row gets a last step of L-BFGS that the next one does
     not, and the refit jumps from row to row.
@@ -294,7 +295,7 @@ def _stepping(model: Any) -> Any:
 def _certificate(
     objective: Objective, known: np.ndarray, released: Any, refit: Any
 ) -> tuple[bool, str]:
-    """Say whether one known row that is another one would have shown, and why.
+    """Say whether one wrong known row would have been noticed, and why.
 
     Args:
       refit: the released model's, with the row that was read.

@@ -1,12 +1,16 @@
-"""What a fitted linear model minimised, and the target that its optimum leaves.
+"""The equations at a linear model's optimum, and their solution for the unknown record.
 
-    sum_i w_i loss'(s_i, y_i) (1, x_i) + (gradient of the penalty) = 0
+Takes a fitted linear model of scikit-learn and all its training rows but one, the
+*target* (x, y), which it never sees. Parameters at the optimum satisfy
 
-An `Objective` is this sum as scikit-learn writes it: the loss, the penalties on the
-scale where the loss has weight 1, the weights of classes. `solve` computes the known
-rows' share of the sum. The rest is the target's slope times (1, x), so x is a quotient;
-with several outputs it is the least-squares quotient. The label follows from the slope
-and the score at x. A real label always has a solution; a class has to come out whole.
+    sum_i w_i loss'(s_i, y_i) (1, x_i) + (gradient of the penalty) = 0,
+
+where s_i is row i's score, w_i the weight of its class and loss' the loss's derivative
+by the score. `objectives` reads loss, penalties and weights off the estimator. `solve`
+computes the known rows' part of the sum. The rest must be the target's loss derivative
+times (1, x), so x is a quotient; with several outputs, a least-squares quotient. The
+label follows from the loss derivative and the score at x. Any real-valued label is
+consistent; a class label must come out as an integer, which is our check.
 
 Source: Balle et al. 2022, Theorem 1, for any smooth loss and any number of outputs.
 """
@@ -22,7 +26,7 @@ from scipy import special
 from informed.attacks.impossible import ReconstructionImpossibleError
 
 EPS = float(np.finfo(np.float64).eps)
-# A slope of the target below this many roundings of the known slopes is lost in them.
+# A target's loss derivative below this many roundings of the known rows' ones is lost.
 _ROUNDING = 1e3 * EPS
 
 Scores = Float[np.ndarray, "*points outputs"]
@@ -30,24 +34,23 @@ Scores = Float[np.ndarray, "*points outputs"]
 
 @dataclasses.dataclass(frozen=True)
 class Loss:
-    """A loss whose slope at a score is the mean there less the target.
+    """A loss whose derivative at a score is the mean function there minus the label.
 
     Attributes:
       mean: scores -> the mean function at them.
-      nearest: (outputs,) numbers -> the nearest targets that are a class; None: targets
-        are real.
+      nearest: (outputs,) numbers -> the nearest class's encoding; None: real labels.
     """
 
     mean: Callable[[Scores], Scores]
     nearest: Callable[[np.ndarray], np.ndarray] | None = None
 
-    def target(self, slope: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, float]:
-        """Return the (outputs,) targets with a slope, and how far off a class is."""
+    def label(self, slope: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, float]:
+        """Return the (outputs,) label of a loss derivative; its distance to a class."""
         raw = self.mean(score) - slope
         if self.nearest is None:
             return raw, 0.0
-        targets = self.nearest(raw)
-        return targets, float(np.max(np.abs(raw - targets)))
+        label = self.nearest(raw)
+        return label, float(np.max(np.abs(raw - label)))
 
 
 SQUARED = Loss(lambda s: s)
@@ -61,37 +64,38 @@ POISSON = Loss(np.exp)
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Objective:
-    """What a linear model minimised.
+    """The training objective of a linear model.
 
     Attributes:
-      loss: the loss of scores and targets, with weight 1.
-      targets: (known, outputs), what the scores of the known rows are compared with.
+      loss: the loss of scores and labels, with weight 1.
+      labels: (known, outputs), the known rows' labels as numbers: real, 0 or 1, -1 or
+        1, or one-hot, depending on the loss.
       penalty: the factor of |coefficients|^2 / 2, on the scale where the loss has
         weight 1.
       intercept_penalty: the factor of intercept^2 / 2, on the same scale.
       weights: (known,), the weights of the known rows' classes.
       target_weight: the weight of the target's class.
-      label: the target's class for which these weights hold; None: they hold for any.
+      target_label: the target's class if these weights hold for one only; else None.
     """
 
     loss: Loss
-    targets: np.ndarray
+    labels: np.ndarray
     penalty: float = 0.0
     intercept_penalty: float = 0.0
     weights: np.ndarray
     target_weight: float = 1.0
-    label: Any = None
+    target_label: Any = None
 
     def gradients(
         self, known: np.ndarray, coef: np.ndarray, intercept: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Compute the known rows' slopes, and the gradient that they leave over.
+        """Compute per-row loss derivatives and the residual gradient.
 
-        Returns: (known, outputs) slopes, weighted; (outputs, 1 + features), minus the
-          sum of slope x (1, x) and of the penalty's gradient: the target's share.
+        Returns: (known, outputs) loss derivatives, weighted; (outputs, 1 + features),
+          minus the gradient of known rows and penalty, which must come from the target.
         """
         scores = known @ coef.T + intercept
-        errors = self.loss.mean(scores) - self.targets
+        errors = self.loss.mean(scores) - self.labels
         slopes = errors * self.weights[:, None]
         share_0 = -(slopes.sum(axis=0) + self.intercept_penalty * intercept)
         share = -(slopes.T @ known + self.penalty * coef)
@@ -104,14 +108,15 @@ class Quotient:
 
     Attributes:
       row: (features,), the target's features.
-      targets: (outputs,), its targets; NaN where its slope does not decide them.
-      slope: (outputs,), its slope.
-      violation: how far its class is from coming out whole, in units of the label.
-      slopes, share: what it was computed from; see `Objective.gradients`.
+      label: (outputs,), its label as numbers, encoded as in `Objective.labels`.
+      slope: (outputs,), its loss derivative times its weight.
+      violation: how far the computed label is from a class; 0 for real-valued labels.
+      slopes, share: the loss derivatives and the residual gradient that it was
+        computed from; see `Objective.gradients`.
     """
 
     row: np.ndarray
-    targets: np.ndarray
+    label: np.ndarray
     slope: np.ndarray
     violation: float
     slopes: np.ndarray
@@ -124,16 +129,16 @@ def solve(
     """Solve the optimum's equations for the target and its label.
 
     Args:
-      objective: what the model minimised.
+      objective: the training objective.
       known: (known, features), the known rows.
       coef: (outputs, features), the released coefficients.
       intercept: (outputs,), the released intercepts.
-    Raises: ReconstructionImpossibleError: the target's slope is lost in rounding.
+    Raises: ReconstructionImpossibleError: its loss derivative is lost in rounding.
     """
     slopes, share = objective.gradients(known, coef, intercept)
     share_0 = share[:, 0]
-    # A slope is a difference of scores and targets, which round by their own size.
-    size = max(np.abs(slopes).sum(), np.abs(objective.targets).max(initial=0.0))
+    # A loss derivative is a mean minus a label, both rounded relative to their size.
+    size = max(np.abs(slopes).sum(), np.abs(objective.labels).max(initial=0.0))
     squared = float(share_0 @ share_0)
     if not np.sqrt(squared) > _ROUNDING * max(size, np.finfo(np.float64).tiny):
         raise ReconstructionImpossibleError(
@@ -143,10 +148,10 @@ def solve(
         )
     row = share[:, 1:].T @ share_0 / squared
     slope = share_0 / objective.target_weight
-    targets, violation = objective.loss.target(slope, row @ coef.T + intercept)
+    label, violation = objective.loss.label(slope, row @ coef.T + intercept)
     return Quotient(
         row=row,
-        targets=targets,
+        label=label,
         slope=share_0,
         violation=violation,
         slopes=slopes,
@@ -155,21 +160,21 @@ def solve(
 
 
 def objectives(model: Any, labels: np.ndarray) -> list[Objective]:
-    """List what an estimator may have minimised.
+    """List the objectives that an estimator may have minimised.
 
     Args:
       model: a fitted estimator of a type in `OBJECTIVES`.
       labels: (known,) or (known, outputs), as its `fit` received them.
-    Returns: one objective; with class weights one for each class of the target.
+    Returns: one objective; with class weights, one per class that the target may have.
     Raises:
       ReconstructionImpossibleError: the objective is not smooth, or not handled.
-      ValueError: a label that the model has no class for.
+      ValueError: a label that is none of the model's classes.
     """
     terms = OBJECTIVES[type(model).__name__](model, len(labels) + 1)
     ones = np.ones(len(labels))
     if terms["loss"].nearest is None:
-        targets = np.asarray(labels, np.float64).reshape(len(labels), -1)
-        return [Objective(**terms, targets=targets, weights=ones)]
+        outputs = np.asarray(labels, np.float64).reshape(len(labels), -1)
+        return [Objective(**terms, labels=outputs, weights=ones)]
     if np.ndim(labels) > 1:
         raise ReconstructionImpossibleError(
             "Several labels a row are not handled; attack one output at a time."
@@ -179,16 +184,16 @@ def objectives(model: Any, labels: np.ndarray) -> list[Objective]:
         raise ReconstructionImpossibleError(
             "There is one class, so all rows have the same scores."
         )
-    strangers = np.setdiff1d(labels, classes)
-    if len(strangers):
+    unknown = np.setdiff1d(labels, classes)
+    if len(unknown):
         raise ValueError(
             f"Expected labels among the model's classes {classes.tolist()},"
-            f" got {strangers.tolist()[:5]}."
+            f" got {unknown.tolist()[:5]}."
         )
     # One column where there are two classes; -1 and 1 where classes are signs.
-    targets = (np.asarray(labels)[:, None] == np.asarray(classes)).astype(np.float64)
-    targets = targets[:, 1:] if len(classes) == 2 else targets
-    terms["targets"] = 2 * targets - 1 if terms["loss"] is SIGNS else targets
+    one_hot = (np.asarray(labels)[:, None] == np.asarray(classes)).astype(np.float64)
+    encoded = one_hot[:, 1:] if len(classes) == 2 else one_hot
+    terms["labels"] = 2 * encoded - 1 if terms["loss"] is SIGNS else encoded
     if getattr(model, "class_weight", None) is None:
         return [Objective(**terms, weights=ones)]
     places = np.searchsorted(classes, labels)
@@ -200,14 +205,14 @@ def objectives(model: Any, labels: np.ndarray) -> list[Objective]:
                 **terms,
                 weights=of_class[places],
                 target_weight=of_class[k],
-                label=label,
+                target_label=label,
             )
         )
     return candidates
 
 
 def _class_weights(model: Any, places: np.ndarray) -> np.ndarray:
-    """Return (classes,) weights, if all rows have the classes at these positions."""
+    """Return (classes,) weights of a training set; places: its rows' class indices."""
     weighting, classes = model.class_weight, model.classes_
     if isinstance(weighting, str):
         sizes = np.bincount(places, minlength=len(classes))

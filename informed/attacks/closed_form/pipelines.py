@@ -1,12 +1,12 @@
-"""The one row of a fitted linear model of scikit-learn that is not known.
+"""`reconstruct_sklearn`: the unknown row of a fitted linear model of scikit-learn.
 
 THREAT: knows all training rows but one with their labels, and holds the fitted model.
 Needs no training code, no seed and no shadow models.
 
-Three things give the row away, and are tried in this order: the means of a
-`StandardScaler` in front of the model (`scaler`); the coefficients' direction off the
-span of the known rows, where there are more features than rows (`span`); the equations
-of the optimum (`linear`).
+Three things reveal the row. We try them in this order: the means of a `StandardScaler`
+in front of the model (`scaler`); the coefficients' direction off the span of the known
+rows, if there are more features than rows (`span`); the equations of the optimum
+(`linear`).
 """
 
 import dataclasses
@@ -106,7 +106,7 @@ def reconstruct_sklearn(
 
 
 def _steps(model: Any) -> _Steps | None:
-    """Take a supported model apart; None: it is of another kind."""
+    """Split a supported model into its steps; None: it is of another kind."""
     steps = (
         [step for _, step in model.steps if step not in (None, "passthrough")]
         if type(model).__name__ == "Pipeline"
@@ -130,7 +130,7 @@ def _name(model: Any) -> str:
 
 
 def _checked(steps: _Steps, rows: Any, labels: Any) -> tuple[Any, np.ndarray]:
-    """Return the known rows as numbers, as the step behind the vectoriser gets them."""
+    """Return the known rows as numbers, as the step after the vectoriser gets them."""
     if steps.vectoriser is not None:
         rows = steps.vectoriser.transform(rows)
     try:
@@ -165,7 +165,7 @@ def _checked(steps: _Steps, rows: Any, labels: Any) -> tuple[Any, np.ndarray]:
 def _of_model(
     model: Any, rows: Any, labels: np.ndarray, target_label: float | None
 ) -> RowReconstruction:
-    """Read the row as the model gets it, by the span or by the optimum's equations."""
+    """Reconstruct the row, in the model's units, by the span or by the optimum."""
     by_span, said = None, ""
     if linear_fit.applies(model, rows):
         by_span, said = linear_fit.read(model, rows, labels)

@@ -1,8 +1,8 @@
-"""The row of a model whose solver stopped early, by fitting it to candidates again.
+"""The unknown row of a model whose solver stopped early, by refits.
 
-The closed form undoes training at an optimum. A solver that stops short of it leaves a
-gradient, which moves the closed form's row. It moves the row of a model that is fitted
-to a nearby candidate by almost as much, so the difference corrects the candidate.
+The closed form is exact at an optimum. If the solver stops short of it, a gradient
+remains, which shifts the computed row. Refitting the model with a nearby candidate
+leaves almost the same gradient and shift, so the difference corrects the candidate.
 """
 
 import warnings
@@ -66,7 +66,7 @@ def refine(
     stored: Any,
     scale: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Solve train(z) = stored where `invert` undoes `train` only nearly.
+    """Solve train(z) = stored, where `invert` is an approximate inverse of `train`.
 
     A solver that stops short of the optimum leaves a gradient, so the closed form is a
     little off. The same solver, run on the candidate, leaves nearly the same: z moves
@@ -117,11 +117,11 @@ def _accelerated(
     goal: np.ndarray,
     scale: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Refine with a memory of all steps: Anderson's acceleration.
+    """Refine by Anderson's acceleration, which uses all previous steps.
 
-    Plain steps diverge along the few directions in which the gradient that the solver
-    leaves goes along with the row. Differences of steps tell the slopes there, so a
-    refit is needed for each of these directions, and not for every unknown.
+    Plain steps diverge along the few directions in which the solver's remaining
+    gradient depends on the row. Differences of steps give the slopes there, so one
+    refit is needed for each of these directions, not for every unknown.
 
     Returns: z and its error, as `refine`; None where the steps don't get small.
     Source: Anderson, Iterative procedures for nonlinear integral equations, J. ACM 12,

@@ -1,11 +1,11 @@
-"""The row that the means of a `StandardScaler` give away, and when that is certain.
+"""The unknown row from the means of a `StandardScaler`, with a certificate.
 
-With n known rows, mean m and variance v of all n + 1, column by column:
+With n known rows k_i, unknown row x, mean m and variance v of all n + 1, per column:
 
     x = (n + 1) m - sum_i k_i,        g = sum_i (k_i - m)^2 + (x - m)^2 - (n + 1) v = 0.
 
 The second equation is not needed to find x, so it can confirm it. If the true value of
-one known w is w - d, x is wrong by -d and g = 2 d (w - x - d). So |g| <= t leaves
+one known value w is w - d, x is wrong by -d and g = 2 d (w - x - d). So |g| <= t gives
 
     |d| <= t / |w - x|, or 4 sqrt(t) where (w - x)^2 < 4 t:
 
@@ -34,7 +34,7 @@ _MOST_ALIKE = 0.1
 
 
 def read(scaler: Any, known: np.ndarray) -> RowReconstruction | None:
-    """Read the missing row off a scaler's means.
+    """Compute the unknown row from a scaler's means.
 
     Args:
       scaler: a fitted `StandardScaler`.
@@ -85,7 +85,7 @@ def _error(
     variance: np.ndarray,
     rounding: np.ndarray,
 ) -> np.ndarray:
-    """Bound what one wrong known value may hide; infinity: not confirmed."""
+    """Bound the error from one wrong known value; infinity: not confirmed."""
     away = np.abs(row - mean)
     squares = ((known - mean) ** 2).sum(axis=0) + away**2
     count = len(known) + 1

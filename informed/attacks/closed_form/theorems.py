@@ -4,10 +4,10 @@ THREAT: knows all training points but one, and the fitted parameters, which mini
 (penalised) negative log-likelihood to high precision. Needs no shadow models, no prior,
 and not to know how the optimum was found. Recovers the point and its label.
 
-At the optimum the gradient of the whole objective is zero. The known points' share of
-it can be computed, so the target's share is known: its features times its residual.
-With an intercept, whose feature is 1, the residual itself is known too, and x is a
-quotient (`objectives.solve`).
+At the optimum the gradient of the whole objective is zero. The known points' part of it
+can be computed, so the target's part is known: its features times its residual. With an
+intercept, whose feature is 1, the residual itself is known too, and x is a quotient
+(`objectives.solve`).
 
 Objective: sum_i [b(s_i) - y_i s_i] + (penalty / 2) |theta|^2 + (intercept_penalty / 2)
 t^2, where s_i = <x_i, theta> + t and b' is the mean function. All in float64.
@@ -48,11 +48,11 @@ class GlmReconstruction:
         or a real number.
       residual: the target's |mean - y| (its norm over classes); the smaller, the
         worse conditioned.
-      gradient_norm: how far from zero the objective's gradient must be at the released
-        parameters, from what no target could explain: a label between the classes, or
-        a target's share that is no product of features and residual. Never below the
-        rounding of the arithmetic. None where any gradient could be a target's, as with
-        real labels: then nothing tells how tightly the model was solved, or whether the
+      gradient_norm: lower bound on the objective's gradient at the released parameters,
+        from what no target could explain: a label between the classes, or a residual
+        gradient that is no product of features and residual. Never below the rounding
+        of the arithmetic. None if any gradient could be a target's, as with real
+        labels: then it is unknown how accurately the model was solved, and whether the
         fixed set is the right one.
       implied_error: the relative error of x that `gradient_norm` implies; None where
         that is unknown.
@@ -96,14 +96,14 @@ def reconstruct_glm(
     check_shapes(theta[None], known, labels)
     objective = Objective(
         loss=loss,
-        targets=labels[:, None],
+        labels=labels[:, None],
         penalty=penalty,
         intercept_penalty=intercept_penalty,
         weights=np.ones(len(labels)),
     )
     at_optimum = np.array([intercept], np.float64).reshape(1)
     quotient = objectives.solve(objective, known, theta[None], at_optimum)
-    return judge(objective, quotient, y=float(quotient.targets[0]))
+    return judge(objective, quotient, y=float(quotient.label[0]))
 
 
 def reconstruct_softmax(
@@ -129,17 +129,17 @@ def reconstruct_softmax(
     check_shapes(theta, known, labels)
     objective = Objective(
         loss=objectives.SOFTMAX,
-        targets=np.eye(len(theta))[labels],
+        labels=np.eye(len(theta))[labels],
         penalty=penalty,
         intercept_penalty=penalise_intercepts * penalty,
         weights=np.ones(len(labels)),
     )
     quotient = objectives.solve(objective, known, theta, intercepts)
-    return judge(objective, quotient, y=float(np.argmax(quotient.targets)))
+    return judge(objective, quotient, y=float(np.argmax(quotient.label)))
 
 
 def judge(objective: Objective, quotient: Quotient, y: Any) -> GlmReconstruction:
-    """Say how far the target of the closed form can be trusted.
+    """Estimate the error of the closed form's target.
 
     Args:
       y: its label; of a Poisson regression it is rounded to a count.
@@ -223,7 +223,7 @@ def _as_float64(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def check_shapes(theta: np.ndarray, known: np.ndarray, labels: np.ndarray) -> None:
-    """Refuse parameters, features and labels that don't belong together."""
+    """Refuse parameters, features and labels of inconsistent shapes."""
     if known.ndim != 2 or known.shape[1] != theta.shape[-1]:
         raise ValueError(
             f"Expected a fixed set of {theta.shape[-1]} features, as many as the model"

@@ -1,9 +1,9 @@
-"""What is said of a candidate: whether it explains theta, and is certainly exact.
+"""Judge a candidate: does it explain theta, and is it certainly exact?
 
-At a true target the residual is the rounding noise of A, which the adversary measures
-by training again with z changed in its last digits. A candidate is certified where this
-noise explains what remains of theta, and where theta leaves no room for a larger error:
-neither by its slopes, nor where it tells nothing.
+At the true target, the residual is the rounding noise of A. The adversary measures this
+noise by training again with the last digits of z changed. A candidate is certified if
+the noise explains its residual, if theta determines z closely enough in every
+direction, and if z agrees with what else is known of the target.
 """
 
 import copy
@@ -56,11 +56,11 @@ _SMALL_DISTANCE = 1e-3
 
 
 def certify(problem: Problem, candidate: Candidate) -> Certificate:
-    """Say what speaks for a candidate, and certify it.
+    """Judge a candidate, and certify it if the three conditions hold.
 
-    First, the noise around it explains what remains of theta. Second, neither the
-    curvature nor a direction that theta doesn't tell leaves room for a larger error.
-    Third, what is known of the target is there.
+    First, the noise around it explains its residual. Second, neither the curvature nor
+    a direction that theta doesn't determine leaves room for a larger error. Third, it
+    agrees with the known pixels of the target.
     """
     if problem.runs.random:
         return _without_certificate(problem, candidate)
@@ -118,7 +118,7 @@ def certify(problem: Problem, candidate: Candidate) -> Certificate:
 
 
 def noise_of(published: Published, rounding: float) -> Independent:
-    """Join the squared rounding of A with that of publishing."""
+    """Combine A's squared rounding with the rounding of the published weights."""
     params = len(published.theta)
     floor = np.sqrt(rounding / params)
     # Trainings that round their weights may leave nothing to measure.
@@ -130,7 +130,7 @@ def noise_of(published: Published, rounding: float) -> Independent:
 
 
 def measured_rounding(problem: Problem, images: np.ndarray) -> float:
-    """Train with the images' last digits changed: A's squared rounding."""
+    """Measure A's squared rounding: train with the images' last digits changed."""
     rng = np.random.default_rng(0)
     near = np.tile(images, (_ROUNDING_RUNS + 1, *[1] * images.ndim))
     near[1:] *= 1 + _LAST_DIGITS * rng.standard_normal(near[1:].shape)
@@ -142,7 +142,7 @@ def measured_rounding(problem: Problem, images: np.ndarray) -> float:
 def rounding_limit(
     published: Published, noise: Independent, value: np.ndarray
 ) -> float:
-    """Return the squared residual above which rounding is no explanation.
+    """Return the squared residual above which rounding does not explain it.
 
     In chaos the rounding at a start may be as large as the distance of its `value` to
     theta, and would explain any image; the truth, with the same last digits, has none.
@@ -162,14 +162,14 @@ def _answering(
     noise: Independent,
     slopes: gauss_newton.Slopes,
 ) -> tuple[gauss_newton.Slopes, bool]:
-    """Try the weakest directions, and keep those that training answers to.
+    """Retrain along the weakest directions; keep those in which theta moves.
 
-    Rounding and Broyden's update lend slopes to a direction that theta tells nothing
-    about. So images that are moved along one, by the largest error of a certificate,
-    are trained on.
+    Rounding and Broyden's update give a direction nonzero slopes even if theta doesn't
+    depend on it. So we train on images moved along such directions, by the largest
+    error that a certificate allows.
 
-    Returns: the slopes, in units of the noise, and False where batch after batch had
-      silent directions.
+    Returns: the slopes, in units of the noise; and False if every batch contained
+      directions in which theta didn't move.
     """
     space, error = problem.space, problem.config.exact_mse
     slopes = space.moving(slopes)
@@ -226,9 +226,9 @@ def _given_known(
 
 
 def _without_certificate(problem: Problem, candidate: Candidate) -> Certificate:
-    """Say what to expect of the maximum a posteriori, where theta scatters.
+    """Estimate the error of a maximum a posteriori, where A is random; no certificate.
 
-    Theta scatters too much to tell a pixel on a level from one beside it, so that
+    Theta scatters too much to distinguish a pixel on a level from one beside it, so
     nothing is certified.
     """
     published, labels, count = (

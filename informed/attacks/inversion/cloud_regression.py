@@ -1,13 +1,14 @@
 """Regression on a cloud of runs: slopes of a function, and the noise around them.
 
-- The regression starts from known slopes. Generalised cross-validation decides, for
-  every output on its own, how far the cloud corrects them. So clouds may have fewer
-  points than there are unknowns.
-- Its residuals are noise with few strong directions (`weight_noise.Correlated`): a
-  kink moves many outputs together, and the step goes by the outputs across these.
+A *cloud* is a set of random points around a guess, with the function's value at each.
+
+- The regression corrects known slopes, each output's by as much as generalised
+  cross-validation allows. So a cloud may have fewer points than there are unknowns.
+- Its residuals are noise with few strong directions (`weight_noise.Correlated`), since
+  a kink moves many outputs together. The step discounts outputs along these.
 
 Source: ours. Regression with slopes shrunk towards earlier ones is what an ensemble
-Kalman inversion does with an ensemble of its own (Iglesias, Law and Stuart, 2013).
+Kalman inversion does with its ensemble (Iglesias, Law and Stuart, 2013).
 """
 
 import dataclasses
@@ -31,7 +32,7 @@ _SCALES = np.array([1.0, 2.0, 4.0])
 
 
 class Local(NamedTuple):
-    """The slopes at a point, as `known` + `features` @ slopes that are sought.
+    """The slopes at a point: `known` + `features` @ (slopes to be estimated).
 
     The features are those numbers that the unknown part of the function depends on.
     """

@@ -1,7 +1,7 @@
-"""The search by clouds of trainings: a little from every start, then from the best.
+"""The derivative-free search: briefly from every start, then longer from the best.
 
-Which start leads to theta isn't known beforehand: that of the wrong label seldom does.
-So every start is searched a little, and the most promising ones to the end.
+Most starts do not lead to theta, such as those with a wrong label, and nobody knows
+beforehand which ones do. `clouds` does the least squares.
 """
 
 import dataclasses
@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from informed.attacks.inversion import clouds, pixel_levels
-from informed.attacks.inversion.background import Background
 from informed.attacks.inversion.certificate import (
     certify,
     measured_rounding,
@@ -29,6 +28,7 @@ from informed.attacks.inversion.problem import (
     Published,
     Start,
 )
+from informed.attacks.inversion.shared_measurements import SharedMeasurements
 from informed.attacks.inversion.weight_noise import Independent
 
 # Clouds that every start gets; then clouds that a promising start gets before the
@@ -43,13 +43,13 @@ _LONG_SEARCHES = 2
 
 
 def certificates(
-    background: Background, published: Published, starts: Iterable[Start]
+    shared: SharedMeasurements, published: Published, starts: Iterable[Start]
 ) -> Iterator[Certificate]:
-    """Search some clouds from every start, then many from the best of them."""
-    rounds = background.config.clouds
+    """Search briefly from every start, then longer from the best."""
+    rounds = shared.config.clouds
     searches = []
     for start in starts:
-        search = CloudSearch.of(background.pose(published, start), start)
+        search = CloudSearch.of(shared.pose(published, start), start)
         # A short search from every start, and a longer one if it is promising.
         state = search.go_on(search.begun, min(_FIRST, rounds), heats=0)
         if state.error < _PROMISING:
@@ -67,7 +67,7 @@ def certificates(
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class CloudSearch:
-    """The search of one start, whose state is passed on from call to call."""
+    """The search from one start; callers keep its state."""
 
     problem: Problem
     begun: CloudState  # at the start
@@ -77,7 +77,7 @@ class CloudSearch:
 
     @classmethod
     def of(cls, problem: Problem, start: Start) -> "CloudSearch":
-        """Train at the start, and nothing more yet."""
+        """Prepare a search: train at the start and measure the noise there."""
         rounding = measured_rounding(problem, start.images)
         noise = noise_of(problem.published, rounding)
         u = problem.space.of(start.images)
@@ -93,7 +93,7 @@ class CloudSearch:
     def go_on(
         self, state: CloudState, rounds: int, heats: int = clouds.HEATS
     ) -> CloudState:
-        """Cast more clouds from where the search ended."""
+        """Continue a search with more clouds."""
         space, runs = self.problem.space, self.problem.runs
         few = state.slopes is None and len(state.u) > clouds.POINTS
         if few and isinstance(runs, Differentiated) and self._local(state.u) is None:
@@ -121,7 +121,7 @@ class CloudSearch:
         return bool(small and residual @ residual <= self.limit)
 
     def candidate(self, state: CloudState) -> Candidate:
-        """Take the nearest point, with the slopes of the last cloud."""
+        """Return the best point, with the slopes of the last cloud."""
         slopes = self.noise.whiten(self.problem.space.completed(state.jacobian)).T
         return Candidate(
             u=state.u,
@@ -131,17 +131,17 @@ class CloudSearch:
         )
 
     def _allowed(self, us: np.ndarray) -> np.ndarray:
-        """Return coordinates of the images cut to the range of the known ones."""
+        """Return coordinates of the images, clipped to the known images' range."""
         space, known = self.problem.space, self.problem.known
         return space.of(np.clip(space.images(us), *known.range))
 
     def _likely(self, us: np.ndarray) -> np.ndarray:
-        """Return coordinates of the images moved to the nearest levels."""
+        """Return coordinates of the images, rounded to the nearest pixel levels."""
         space, levels = self.problem.space, self.problem.known.levels
         assert levels is not None
         return space.of(pixel_levels.nearest(space.images(us), levels))
 
     def _local(self, u: np.ndarray) -> Local | None:
-        """Return the part of the slopes that one training tells; None: nothing."""
+        """Return the part of the slopes that one training gives; None: no part."""
         space = self.problem.space
         return self.problem.runs.local(space.images(u), space.labels, space.basis)

@@ -1,17 +1,17 @@
 """Least squares by clouds of runs: for functions with kinks, jumps or no derivatives.
 
-Near a kink a derivative is the slope of one piece. A step needs the slope on the scale
-of the present error, so the function is evaluated at a cloud of points around the best
-guess, and regressed on their positions (`cloud_regression`). As the guess improves, the
-cloud shrinks:
+A *cloud* is a set of random points around the best guess at which the function is run.
+Near a kink, a derivative is the slope of one piece only. A step needs the slope on the
+scale of the present error, so we regress the cloud's values on its points
+(`cloud_regression`). As the guess improves, the cloud shrinks:
 
-- The step is taken from the regression's own value at the centre, which averages over
+- The step starts from the regression's own value at the centre, which averages over
   kinks, not from the run at the centre.
-- Candidates along the step and the cloud's own points are judged by runs alone.
-- Many small gains in a small cloud may be noise that was fitted, far from the answer.
-  Where distances hardly fall any more, a large cloud is cast around the nearest point
-  so far, and the search goes on from there, even if that is farther away ("heating").
-  Then likely points around the step are tried too, as far away as the step may err.
+- Candidates along the step and the cloud's points are compared by running them.
+- Many small gains in a small cloud may be fitted noise, far from the solution. When
+  progress stalls, we cast a large cloud around the best point so far and continue from
+  there, even if that is farther away ("heating"). We then also try likely points within
+  the step's estimated error.
 
 Source: ours.
 """
@@ -54,7 +54,7 @@ _FACTORS = np.array([1.0, 0.6, 0.3, 0.1, 1.5])
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CloudState:
-    """The state of a search, from which it can go on.
+    """The state of a search, from which it can continue.
 
     `slopes` are those of the features that the last cloud was regressed to, or a first
     guess of them; `jacobian` has all slopes there, known ones included. `error` is the
@@ -72,7 +72,7 @@ class CloudState:
 
     @classmethod
     def start(cls, u: np.ndarray, value: np.ndarray) -> "CloudState":
-        """Begin at a point where nothing is known yet."""
+        """Begin at a point without known slopes."""
         nothing = np.zeros((len(u), len(value)))
         return cls(u=u, value=value, centre=u, slopes=None, jacobian=nothing)
 
@@ -91,7 +91,7 @@ def minimise(
     explained: Callable[[np.ndarray], bool] = lambda residual: False,
     local: Callable[[np.ndarray], cloud_regression.Local | None] = lambda u: None,
 ) -> CloudState:
-    """Bring the outputs of a function near to `aim`.
+    """Minimise the distance of a function's outputs from `aim`.
 
     Args:
       runs: us (points, unknowns) -> (points, outputs), float64.
@@ -183,7 +183,7 @@ def _regressed(
     slopes: np.ndarray | None,
     local: cloud_regression.Local | None,
 ) -> tuple[cloud_regression.Fit, np.ndarray]:
-    """Fit the slopes that aren't known; return all slopes (unknowns, outputs) too."""
+    """Fit the unknown slopes; also return all slopes (unknowns, outputs)."""
     if local is None:
         fit = cloud_regression.regress(moves, changes, slopes)
         return fit, fit.slopes
@@ -193,11 +193,11 @@ def _regressed(
 
 
 def _distance(value: np.ndarray, aim: np.ndarray) -> float:
-    """Return the distance from the aim; infinite where a value isn't finite."""
+    """Return the distance from the aim; infinite if a value isn't finite."""
     return float(np.sqrt(_squares((value - aim)[None])[0]))
 
 
 def _squares(rows: np.ndarray) -> np.ndarray:
-    """Return the squared length of each row; infinite where a value isn't finite."""
+    """Return the squared length of each row; infinite if a value isn't finite."""
     squares = np.einsum("ij,ij->i", rows, rows)
     return np.where(np.isfinite(squares), squares, np.inf)

@@ -1,7 +1,7 @@
-"""Coordinates of images: principal components, scaled by their deviations.
+"""Coordinates of images: principal components, scaled by their standard deviations.
 
-In principal components of public images, scaled by their standard deviations, a target
-is about standard normal: a Gaussian prior, and least squares that are well conditioned.
+In these coordinates of public images a target is about standard normal. So the prior is
+Gaussian, and least squares are well conditioned.
 """
 
 import dataclasses
@@ -47,7 +47,7 @@ class Coordinates:
         return flat.reshape(*u.shape[:-1], *self.image_shape)
 
     def without(self, pixels: Bool[np.ndarray, " pixels"]) -> "Coordinates":
-        """Hold some pixels at black whatever u."""
+        """Return coordinates in which some pixels stay black for every u."""
         kept = ~pixels
         return Coordinates(self.mean * kept, self.basis * kept[None], self.image_shape)
 
@@ -75,7 +75,7 @@ class Space:
         means: Images,
         black: Bool[np.ndarray, " pixels"],
     ) -> None:
-        """Put u = 0 at means of the labels, with some pixels black in all points."""
+        """Place u = 0 at labels' mean images, with some pixels black in all points."""
         self.labels, self.size = labels, len(of_one)
         self._full, self._dimmed = of_one, of_one.without(black)
         self._centre = of_one.of(means)
@@ -92,9 +92,9 @@ class Space:
         return apart.reshape(*images.shape[:-4], -1)
 
     def completed(self, slopes: np.ndarray) -> np.ndarray:
-        """Extend slopes (unknowns, outputs), known where black stays black, to all u.
+        """Extend slopes (unknowns, outputs) along black-preserving directions to all u.
 
-        A direction of u that lights one moves the others alone.
+        A direction of u that would light a black pixel moves the other pixels only.
         """
         of_basis = self._full.mean + self._dimmed.basis
         onto = self._full.of(of_basis.reshape(-1, *self._full.image_shape))
@@ -112,13 +112,13 @@ class Space:
         return variances.reshape(-1, *self._full.image_shape)
 
     def moves(self, directions: Directions) -> Images:
-        """Return by how much images move along directions of u."""
+        """Return the change of the images along directions of u."""
         shape = len(directions), len(self.labels)
         moved = directions.reshape(*shape, self.size) @ self.basis
         return moved.reshape(*shape, *self._full.image_shape)
 
     def moving(self, slopes: Slopes) -> Slopes:
-        """Leave out the directions that move no pixel, those of black ones."""
+        """Drop the directions that move no pixel, because their pixels stay black."""
         moves = self.moves(slopes.directions).reshape(len(slopes.directions), -1)
         squares, rotation = np.linalg.eigh(moves @ moves.T)
         still = squares <= (_STILL * SMALLEST_DEVIATION) ** 2
@@ -127,13 +127,13 @@ class Space:
         return slopes.without(rotation[:, still].T @ slopes.directions)
 
     def unseen(self, slopes: Slopes, images: Images) -> Images:
-        """Return every pixel's squared error, were a target the worst of known images.
+        """Return each pixel's squared error if the target were the worst known image.
 
-        Where theta tells nothing, the posterior's variance is that of the prior, and
-        real images stray much farther: a column may be constant but for a few records.
-        The target and the images are drawn alike, so that it is farther out than the
-        worst of n images with probability 1 / (n + 1). For each unknown point the image
-        of largest mean error is taken; the errors of all points are added.
+        Without information in theta, the posterior's variance is the prior's, and real
+        images lie much farther out: a column may be constant but for a few records.
+        Target and images have the same distribution, so it lies farther out than the
+        worst of n images with probability 1 / (n + 1). For each unknown point we take
+        the image of largest mean error, and add the errors of all points.
         """
         directions, shares = slopes.untold()
         moves = self.moves(directions).reshape(

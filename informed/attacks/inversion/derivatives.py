@@ -1,9 +1,9 @@
-"""Derivatives of an A that is a function of JAX.
+"""Derivatives of an A that is written in JAX, through the whole training run.
 
 slopes, plain     forward mode; one run carries a block of tangents, so memory is a
                   block of optimiser states, whatever the number of epochs
-slopes, in span   where A trains in the span of the data (`span_derivatives`,
-                  `response`)
+slopes, in span   if A keeps its first layer in the span of the data
+                  (`span_derivatives`, `response`)
 pushes, pulls     single products with the Jacobian and its transpose, for large victims
                   and images; reverse mode keeps one optimiser state per epoch
 """
@@ -48,7 +48,7 @@ class DifferentiatedPrograms(Programs):
         return everywhere((images, self.fixed.labels))
 
     def _theta(self, inputs: tuple, images: Array, labels: Array) -> Array:
-        """Average theta over draws of the randomness that isn't told; traced."""
+        """Average theta over draws of the unknown randomness; traced."""
         data, numbers = inputs
         quiet = self.algorithm.quiet()
 
@@ -94,7 +94,7 @@ class DifferentiatedPrograms(Programs):
 
 
 class Differentiated(Retraining):
-    """The adversary's copy of an A that can be differentiated."""
+    """A as the adversary runs and differentiates it on one release."""
 
     programs: DifferentiatedPrograms
 
@@ -107,11 +107,11 @@ class Differentiated(Retraining):
 
     @property
     def by_response(self) -> bool:  # type: ignore[override]
-        """Whether slopes along one unknown point are by how D_- answers."""
+        """Whether slopes along one unknown point use `response`, an approximation."""
         return self.span is not None and self.span.response is not None
 
     def slopes(self, images: Unknowns, labels: Labels, basis: Basis) -> np.ndarray:
-        """Differentiate in span where that is able, else plainly."""
+        """Differentiate in the span of the data if possible, otherwise plainly."""
         if self.span is not None:
             return self.span.slopes(images, labels, basis)
         unknown = len(images)
@@ -128,7 +128,7 @@ class Differentiated(Retraining):
         return np.concatenate(parts)[: len(tangents)].T
 
     def local(self, images: Unknowns, labels: Labels, basis: Basis) -> Local | None:
-        """Return what one training in span tells of the slopes."""
+        """Return the part of the slopes that one training in the span gives."""
         return None if self.span is None else self.span.local(images, labels, basis)
 
     def pulls(self, images: Unknowns, labels: Labels, slope: np.ndarray) -> Unknowns:
@@ -155,7 +155,7 @@ class Differentiated(Retraining):
 
 
 def retraining_of(knowledge: Knowledge, **settings: Any) -> Retraining:
-    """Return A as the adversary runs it, with the derivatives that A allows.
+    """Return A as the adversary runs it, with the best derivatives that A allows.
 
     Args:
       knowledge: needs fixed and algorithm.

@@ -1,11 +1,11 @@
-"""Derivatives of an A that can only be run: finite differences of whole trainings.
+"""Derivatives of an A that is not differentiable code, by finite differences.
 
-A column of the Jacobian is one more training, with the unknown point moved a little
-along that column. The move must be small against the curvature of A and large against
-the rounding of theta. Both are measured once, by trainings along one direction: with
-rounding r, and theta moving by s for each unit of the image, the best move is about
-sqrt(r / s). Errors of the slopes are repaired by the solver, which judges steps by A
-itself and updates slopes by secants.
+Each column of the Jacobian is one more training, with the unknown point moved a little
+along that column. The move must be small compared with the curvature of A and large
+compared with the rounding of theta. We measure both once, by trainings along one
+direction: with rounding r, and theta moving by s per unit of the image, the best move
+is about sqrt(r / s). The solver corrects errors of the slopes, since it judges steps by
+A itself and updates slopes by secants.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ _LAST_DIGITS = 2.0**-23
 
 
 class Repeated(Retraining):
-    """The adversary's copy of an A that can only be run."""
+    """A as the adversary runs it, without derivatives of its own."""
 
     _move: float | None = None
 

@@ -1,12 +1,12 @@
 """Damped Gauss-Newton for a few hundred unknowns and a very expensive Jacobian.
 
-Three habits suit a function that is a whole training run:
+Three choices suit a function that is a whole training run:
 
 - Several dampings of a step are evaluated at once, as one batch of runs: those around
-  the one that was best last, and others only where the best is at the edge of these.
+  the previous best, and others only if the best is at the edge of these.
 - Broyden's update keeps the Jacobian useful after a step. A new one costs as much as
-  dozens of steps, so it is asked for only when a step with the old one gains less than
-  a new one did for its price.
+  dozens of steps. So it is computed only when a step with the old one gains less than a
+  new one did, relative to its cost.
 - The Jacobian may be approximate, or known only on a subspace: steps are judged by the
   function itself.
 
@@ -159,7 +159,7 @@ def _least(
 
 
 class Slopes:
-    """A Jacobian on a subspace, and its Gram matrix, kept up by Broyden's update."""
+    """A Jacobian on a subspace and its Gram matrix, updated by Broyden's method."""
 
     def __init__(self, linearised: Linearised) -> None:
         self.directions = linearised.directions
@@ -169,9 +169,9 @@ class Slopes:
         self._first_gram = self.gram.copy()
 
     def weakest(self, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return unit vectors of u that residuals tell least about, before any update.
+        """Return unit vectors of u on which residuals depended least, before updates.
 
-        And (residuals, directions), the slopes along each, as they are now.
+        Also returns (residuals, directions), the present slopes along each.
         """
         _, rotation = np.linalg.eigh(self._first_gram)
         least = rotation[:, :count]
@@ -220,10 +220,10 @@ class Slopes:
         return np.stack(variances)
 
     def untold(self) -> tuple[Directions, Float[np.ndarray, " some"]]:
-        """Return directions that residuals don't tell wholly, and untold shares.
+        """Return the directions that residuals don't fully determine, with shares.
 
         u minus its posterior mean is the sum, over these, of share times the part of u
-        along the direction; the share is 1 where nothing is told.
+        along the direction; the share is 1 if residuals don't depend on it at all.
         """
         spectrum, rotation = np.linalg.eigh(self.gram)
         shares = 1 / (1 + np.maximum(spectrum, 0))
@@ -241,15 +241,15 @@ class Slopes:
         gaps: Float[np.ndarray, " known"],
         variance: float,
     ) -> tuple[Float[np.ndarray, " outputs"], Float[np.ndarray, " outputs"]]:
-        """Return what known outputs of u @ outputs say of all of them.
+        """Condition u @ outputs on those of its entries that are known.
 
         Args:
-          outputs: what each unknown moves.
-          known: which outputs are known.
-          gaps: what is known, minus what u gives there.
-          variance: of what is known.
-        Returns: by how much the posterior mean moves, and the variances that remain;
-          see `posterior_variances`.
+          outputs: (unknowns, outputs), the change of outputs per unknown.
+          known: mask of known outputs.
+          gaps: the known values minus those at u.
+          variance: variance of the known values.
+        Returns: the change of the posterior mean, and the remaining variances; see
+          `posterior_variances`.
         """
         spectrum, rotation = np.linalg.eigh(self.gram)
         explained = 1 - 1 / (1 + np.maximum(spectrum, 0))

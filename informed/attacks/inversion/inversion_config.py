@@ -1,4 +1,4 @@
-"""How hard the inversion of training tries: its configuration."""
+"""Settings of the inversion of training: its engine and its effort."""
 
 import dataclasses
 
@@ -9,27 +9,27 @@ ENGINES = ("auto", "derivatives", "clouds")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InversionConfig:
-    """How hard the inversion tries.
+    """Engine and effort of the inversion.
 
     Attributes:
       engine: "derivatives" (`gauss_newton`), "clouds" of runs (`clouds`), or "auto":
-        clouds where training bends so much that derivatives lead nowhere, otherwise
-        derivatives, and clouds where they have failed and pixels are at most 1,000.
-      stages: numbers of components of the stages before the last; the last stage has
-        all of them. Those that are not fewer than the pixels are left out.
-      steps: Jacobians per stage, at most; each serves for as many steps as it helps.
-      clouds: clouds that one search casts, at most.
-      levels: whether the images are moved onto the levels of the public images, if
-        theta agrees. There are levels where all public pixels lie on at most 256 evenly
-        spaced values, as those of eight-bit images do.
-      neighbours: number of public images per label, at most, that are trained on where
-        the mean image doesn't lead to theta.
-      starts: number of further starts, at most: the image that a kernel regression on
-        those trainings reads out of theta for each label, and, where labels are few,
-        the public images whose own theta is nearest.
-      draws: draws of the randomness of A that isn't told, whose mean stands for theta.
-      noise_draws: trainings that tell how theta scatters over that randomness. Half as
-        many components of the target are searched.
+        clouds if training is too nonlinear for derivatives; otherwise derivatives,
+        followed by clouds if these fail and images have at most 1,000 pixels.
+      stages: numbers of components in the stages before the last, which has all of
+        them. Numbers not below that of the pixels are ignored.
+      steps: most Jacobians per stage; each is reused for as many steps as it helps.
+      clouds: most clouds of one search.
+      levels: whether to round images to the levels of the public images, if theta
+        agrees. There are levels if all public pixels lie on at most 256 evenly spaced
+        values, as those of eight-bit images do.
+      neighbours: most public images per label to train on, if the mean image doesn't
+        lead to theta.
+      starts: most further starts: for each label the guess by a kernel regression on
+        those trainings and, if there are few labels, the public images of nearest
+        theta.
+      draws: draws of the unknown randomness of A, over which theta is averaged.
+      noise_draws: trainings that measure how theta scatters over that randomness. Half
+        as many components of the target are searched.
       exact_mse: a reconstruction is certified only if four times `expected_mse` is at
         most this, in squared pixel values.
     """

@@ -12,7 +12,7 @@ from informed.attacks.inversion.coordinates import Coordinates
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class KnownImages:
-    """Labelled images, and what their pixels have in common.
+    """Labelled images and the statistics of their pixels.
 
     Attributes:
       images: D_- and public images.
@@ -28,12 +28,12 @@ class KnownImages:
     use_levels: bool = True
 
     def of_class(self, label: int) -> Float[np.ndarray, "some height width channels"]:
-        """Return the images of a class, or all where it has none."""
+        """Return the images of a class, or all images if it has none."""
         members = self.labels == label
         return self.images[members] if members.any() else self.images
 
     def mean(self, label: int) -> Float[np.ndarray, "height width channels"]:
-        """Return the mean of a class, with pixels black that D_- never lights."""
+        """Return the mean image of a class; pixels that D_- never lights are black."""
         mean = self.of_class(label).mean(axis=0)
         return np.where(self.never_lit.reshape(mean.shape), 0, mean)
 
@@ -60,6 +60,6 @@ class KnownImages:
 
     @functools.cached_property
     def free_coordinates(self) -> Coordinates:
-        """Coordinates that hold no column to the range of the images."""
+        """Coordinates in which pixels that never vary may move as well."""
         least = coordinates.FREE_DEVIATION
         return coordinates.principal_components(self.images, least)

@@ -1,4 +1,4 @@
-"""A small shadow attack on one label: what theta of known images says of a release."""
+"""A small shadow attack on one label, which guesses the target from theta."""
 
 import dataclasses
 import functools
@@ -22,13 +22,13 @@ _CLIP = 10.0
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LabelShadows:
-    """A few shadow models of one label, and the starts that they suggest."""
+    """A few shadow models of one label, and starting images from them."""
 
     models: ShadowModels
 
     @functools.cached_property
     def _fitted(self) -> tuple[Standardiser, Regression]:
-        """A kernel regression from weights to images, and what standardises weights."""
+        """A standardiser of weights, and kernel regression from weights to images."""
         models = self.models
         standardise = features.fit(
             models, EVERYTHING, num_models=len(models), clip=_CLIP
@@ -38,7 +38,7 @@ class LabelShadows:
         return standardise, Regression.fit(weights, flat, scale=_SCALE, ridge=_RIDGE)
 
     def guess(self, theta: np.ndarray) -> Float[np.ndarray, "height width channels"]:
-        """Return the image that the kernel regression reads out of theta."""
+        """Return the kernel regression's prediction of the image from theta."""
         if len(self.models) == 1:
             return self.models.images[0].astype(np.float64)
         standardise, regression = self._fitted
@@ -47,7 +47,7 @@ class LabelShadows:
         return image.reshape(self.models.image_shape)
 
     def nearest(self, theta: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return squared distances and images of the models of nearest theta."""
+        """Return the models of nearest theta: squared distances and images."""
         apart = self.models.weights - theta.astype(np.float32)[None]
         distances = np.einsum("ij,ij->i", apart, apart)
         rows = np.argsort(distances)[:count]

@@ -1,8 +1,9 @@
-"""Digital images take few values: an image that is nearly right is made right.
+"""Round nearly exact images to the few values that pixels of digital images take.
 
-Eight-bit images are multiples of 1/255. D_- shows that the target is one as well.
-Where an image lies within half a level of the truth in every pixel, the nearest levels
-are the truth itself, beyond what the rounding of A lets any least squares reach.
+A *level* is such a value: eight-bit images are multiples of 1/255. If the known images
+lie on levels, we assume that the target does too. If an image is within half a level of
+the truth in every pixel, rounding it to levels gives the truth exactly, which A's
+rounding noise would otherwise prevent.
 """
 
 import numpy as np
@@ -39,7 +40,7 @@ def nearest(images: Pixels, levels: int) -> np.ndarray:
 
 
 def suggested(images: Pixels, levels: int) -> bool:
-    """Return whether pixels lie nearer to levels than chance brings them.
+    """Return whether pixels lie nearer to levels than they would by chance.
 
     Pixels that are exactly on a level say nothing: they may have been put there.
     """
@@ -50,7 +51,7 @@ def suggested(images: Pixels, levels: int) -> bool:
 
 
 def agree(images: Pixels, variances: Pixels, levels: int) -> bool:
-    """Return whether the distances from the nearest levels are as errors make them.
+    """Return whether the expected errors explain the distances from levels.
 
     Variances are expected squared errors of pixels. Where distances are larger, all
     together, the truth isn't on these levels.
@@ -65,7 +66,7 @@ def agree(images: Pixels, variances: Pixels, levels: int) -> bool:
 
 
 def chance(images: Pixels, levels: int, free: Bool[np.ndarray, "*shape"]) -> float:
-    """Return the log of how likely free pixels come so near to levels by chance.
+    """Return the log-probability that free pixels are so near to levels by chance.
 
     Pixels are free if nothing but theta has brought them to their place.
     """
@@ -77,7 +78,7 @@ def chance(images: Pixels, levels: int, free: Bool[np.ndarray, "*shape"]) -> flo
 
 
 def expected_mse(variances: Pixels, levels: int) -> float:
-    """Return the MSE that moving onto levels leaves of independent Gaussian errors.
+    """Return the expected MSE after rounding images with Gaussian errors to levels.
 
     A pixel that was farther off than half a level becomes a whole level wrong.
     """

@@ -1,9 +1,10 @@
-"""The problem that one release poses, where a search of it starts, and its answer.
+"""Data types of the inversion: release, start, problem, candidate and certificate.
 
     A(D_- + z) = theta
 
-theta are the released weights, z the unknown points. `solving` and `cloud_search` give
-candidates, `certificate` judges them.
+A is the training algorithm, D_- the known images, theta the released weights and z the
+unknown points. `solving` and `cloud_search` produce candidates, `certificate` judges
+them.
 """
 
 import dataclasses
@@ -27,7 +28,7 @@ NOISE_FACTOR = 10.0
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Published:
-    """The weights of one release, and what is known of its target.
+    """The weights of one release, and known pixels of its target.
 
     Attributes:
       theta: the released weights in float64.
@@ -42,7 +43,7 @@ class Published:
 
     @classmethod
     def of(cls, release: Release, i: int, known: Known | None = None) -> "Published":
-        """Take release number i, and what is known of its target."""
+        """Take release number i, and the known pixels of its target."""
         theta = release.weights[i].astype(np.float64)
         deviations = quantisation.deviations(release, i)
         return cls(theta, deviations, None if known is None else known.at(i))
@@ -55,8 +56,7 @@ class Start:
     Attributes:
       labels: labels of the unknown points.
       images: images to begin at.
-      patient: whether small gains are worth their steps, because a new start promises
-        less.
+      patient: whether to continue for small gains, because other starts promise less.
       jacobian: derivatives there along the first components, where they are known.
       free: whether columns that never vary among known images may move as well, for
         targets with a value that no known record has.
@@ -71,14 +71,14 @@ class Start:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Problem:
-    """Unknown points of given labels, to be read out of one release.
+    """Unknown points of given labels, to be reconstructed from one release.
 
     Attributes:
       published: the release.
       runs: A as the adversary runs and differentiates it.
       space: coordinates u of the unknown points, with their labels.
       reach: bound on |u|, in standard deviations per component. Farther from the mean
-        there is no image of this kind, and training there tells nothing.
+        there is no image of this kind, and training there is uninformative.
       known: D_- and public images.
       config: how hard to try.
     """
@@ -91,20 +91,20 @@ class Problem:
     config: InversionConfig
 
     def thetas(self, us: np.ndarray) -> Float[np.ndarray, "points params"]:
-        """Train with the images at several values of u."""
+        """Train with the images at several values of u; return theta of each."""
         labels = np.tile(self.space.labels, (len(us), 1))
         return self.runs.thetas(self.space.images(us), labels)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Candidate:
-    """A point at which a search ended, not yet judged.
+    """The end of a search, not yet judged.
 
     Attributes:
       u: coordinates of the images.
       slopes: derivatives of whitened theta around them.
       noise: the noise around the start, in whose units the slopes are; None where
-        theta scatters for randomness that isn't told.
+        theta scatters because of unknown randomness.
       limit: squared residual above which rounding is no explanation.
     """
 
@@ -116,7 +116,7 @@ class Candidate:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Certificate:
-    """A reconstruction of the unknown points of one release, and what speaks for it.
+    """A reconstruction of one release's unknown points, with the evidence for it.
 
     Attributes:
       images: float32, not cut to [0, 1].

@@ -1,18 +1,17 @@
 """Fast derivatives of the weights in the target, for inversion of large trainings.
 
 Inversion needs the Jacobian of the trained weights in the target z. One target among
-thousands of known points (D_-) moves the weights little. So around training on D_-
-alone, which is at theta_t after t steps, the gradient of D_- is linear in what the
-target has changed:
+thousands of known points (D_-) moves the weights little. So we linearise the gradient
+of D_- around training on D_- alone, which is at theta_t after t steps:
 
     g(theta_t + delta) = g(theta_t) + H_t delta
 
-H_t is made once for D_-, in the first directions of its images; then one target after
-the other is trained against it, itself without any approximation, and a Jacobian takes
-less than a second (MNIST at a fixed set of 10,000, rank 100: 0.24 s where derivatives
-of the training itself take 10; H_t took 15). What is neglected is of second order in
-the target's share of the loss; and, as in `span_derivatives`, how images beyond their
-first directions answer.
+H_t is computed once for D_-, along the leading directions of its images. Every target
+is then trained against this linear *response* of D_-, with its own gradient exact. A
+Jacobian takes less than a second (MNIST at a fixed set of 10,000, rank 100: 0.24 s;
+derivatives of the training itself take 10 s, H_t took 15 s). Neglected are terms of
+second order in the target's share of the loss and, as in `span_derivatives`, the
+response of images beyond their leading directions.
 """
 
 import dataclasses
@@ -45,7 +44,7 @@ _highest = functools.partial(jax.default_matmul_precision, "highest")
 
 
 def pays(num_fixed: int, directions: int, others: int, steps: int) -> bool:
-    """Return whether H_t is worth its time, and fits into memory.
+    """Return whether computing H_t saves time, and fits into memory.
 
     Numbers that move the first layer's weights are `directions`, rank times units.
     """
@@ -158,7 +157,7 @@ def moved_by(
     target: Target,
     label: Array,
 ) -> Moved:
-    """Train a target against the answer of D_-; traced.
+    """Train a target against the response of D_-; traced.
 
     Args:
       loss: the training loss.
@@ -227,7 +226,7 @@ def _columns(
 
 
 class Response:
-    """The answer of D_- to a small change; see the module's docstring."""
+    """The response of D_- to a small change; see the module's docstring."""
 
     def __init__(
         self,

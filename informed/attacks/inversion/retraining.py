@@ -1,12 +1,12 @@
 """A as the adversary runs it: unknown points in, theta and its derivatives out.
 
-The adversary draws the randomness of A that isn't told, `draws` times, and theta is the
-mean over the draws. The noise of private training is left out instead: its effect is
-the same on average, to first order. More draws measure how theta scatters.
+Where A has randomness that the adversary doesn't know, it is drawn `draws` times, and
+theta is the mean over the draws. Noise of private training is omitted instead, which
+gives the same mean to first order. More draws measure how theta scatters.
 
 `Programs` are compiled once for all releases; `Retraining` runs them from the theta_0
 of one release. Its subclasses add derivatives of the whole training run: `derivatives`
-where A is a function of JAX, `finite_differences` where it can only be run.
+if A is written in JAX, else `finite_differences`.
 """
 
 import functools
@@ -45,16 +45,16 @@ class Programs:
     """A, compiled as the adversary runs it, for all releases.
 
     Attributes:
-      knowledge: what the adversary is told.
-      algorithm: A, as it is told.
+      knowledge: what the adversary knows.
+      algorithm: A, as far as it is known.
       fixed: the fixed set D_-.
       num_params: length of theta.
-      averaged: whether some randomness of A isn't told, so that theta is a mean.
-      random: whether theta scatters while nothing that the adversary knows changes.
+      averaged: whether A has unknown randomness, so that theta is a mean.
+      random: whether theta varies between runs with the same known inputs.
       dtype: precision of A's images and weights.
-      initialisations: (1, params) or (releases, params), theta_0; None: it isn't told.
+      initialisations: (1, params) or (releases, params), theta_0; None: unknown.
       width: number of points trained at once.
-      num_draws: number of draws of the randomness that isn't told, all in all.
+      num_draws: total number of draws of the unknown randomness.
       num_averaged: number of draws that theta is the mean of.
       rank: number of leading directions of the data in derivatives in span; None:
         `RANK`.
@@ -70,14 +70,14 @@ class Programs:
         noise_draws: int = 0,
         rank: int | None = None,
     ) -> None:
-        """Check what is told; nothing is compiled yet.
+        """Check the adversary's knowledge; nothing is compiled yet.
 
         Args: as the attributes, and
-          draws: draws of the randomness that isn't told, whose mean theta is.
+          draws: draws of the unknown randomness, over which theta is averaged.
           key: makes these draws.
-          noise_draws: trainings that tell how theta scatters; the larger of this and
-            `draws` counts.
-        Raises: ValueError: fixed or algorithm isn't told.
+          noise_draws: trainings that measure how theta scatters; at least `draws` are
+            run.
+        Raises: ValueError: fixed or algorithm is None.
         """
         require_told(knowledge, "fixed", "algorithm")
         assert knowledge.fixed is not None
@@ -157,7 +157,7 @@ class Retraining:
     Attributes:
       programs: A, compiled for all releases.
       release: number of the release whose theta_0 the runs begin at.
-      initialisation: (params,), theta_0; None: it isn't told.
+      initialisation: (params,), theta_0; None: unknown.
       draw_numbers: numbers of the runs that theta is the mean of.
       random: whether theta scatters while nothing that the adversary knows changes.
       num_params: length of theta.
@@ -178,7 +178,7 @@ class Retraining:
         self._kept: dict[Any, np.ndarray] = {}
 
     def at(self, release: int) -> "Retraining":
-        """Begin at theta_0 of another release, with the same programs."""
+        """Return the same programs, at theta_0 of another release."""
         starts = self.programs.initialisations
         if starts is None or len(starts) == 1:
             return self
@@ -223,7 +223,7 @@ class Retraining:
         return thetas
 
     def draws(self, images: Unknowns, labels: Labels) -> Thetas:
-        """Train under each draw of the randomness that isn't told, noise included."""
+        """Train under each draw of the unknown randomness, noise included."""
         count = self.programs.num_draws
         self.runs += count
         return self.programs.noisy(
@@ -240,6 +240,6 @@ class Retraining:
         raise NotImplementedError
 
     def local(self, images: Unknowns, labels: Labels, basis: Basis) -> Local | None:
-        """Return the part of `slopes` that holds whatever the kinks; None: none."""
+        """Return the part of `slopes` that kinks don't affect; None: there is none."""
         del images, labels, basis
         return None

@@ -1,11 +1,11 @@
 """The search by derivatives: from a start to a candidate, stage after stage.
 
-Each stage is a least-squares problem in the first components of every unknown point:
+Each stage is a least-squares problem in the leading components of every unknown point:
 
     |W (A(D_- + z(u)) - theta)|^2 + prior |u|^2
 
-z(u) are the images at coordinates u, and W whitens by the noise of theta. Few
-components come first, all pixels last: A bends too much for a start in all of them.
+z(u) are the images at coordinates u, and W whitens by the noise of theta. The first
+stage has few components, the last one all pixels: A is too nonlinear to start there.
 """
 
 import dataclasses
@@ -35,7 +35,7 @@ LARGEST_JACOBIAN, KRYLOV = 2 << 30, 50
 
 @dataclasses.dataclass(frozen=True)
 class Patience:
-    """How long a stage of Gauss-Newton is searched."""
+    """When a stage of Gauss-Newton stops."""
 
     give_up: float  # least factor by which a step with a new Jacobian divides the cost
     times: int  # Jacobians, at most, as a multiple of `InversionConfig.steps`
@@ -94,7 +94,7 @@ class Stage:
         return gauss_newton.krylov(push, pull, slope, KRYLOV)
 
     def settled(self, here: Iterate) -> Iterate:
-        """Move a point onto the levels of the known images, if theta agrees."""
+        """Round a point to the known images' pixel levels, if theta agrees."""
         space, count = self.problem.space, self.problem.known.levels
         images = space.images(here.u)
         if count is None or not pixel_levels.suggested(images, count):
@@ -188,10 +188,10 @@ def solve(problem: Problem, start: Start) -> Candidate:
 
 
 def _most_probable(problem: Problem, start: Start) -> Candidate:
-    """Find the maximum a posteriori, where A draws randomness that isn't told.
+    """Find the maximum a posteriori, where A has unknown randomness.
 
-    It lies in as many components as the draws can tell apart. The noise is estimated
-    at the start, and again at the first solution.
+    It has as many components as the draws can resolve. The noise is estimated at the
+    start, and again at the first solution.
     """
     space, runs, labels = problem.space, problem.runs, problem.space.labels
     programs = runs.programs

@@ -1,12 +1,12 @@
 """Derivatives of training in the span of the data.
 
-For full-batch gradient descent with a dense first layer. There a target z matters
-through X z, W_0^T z and z^T z alone (`shadow.training.gram_form`). X z varies in few
-directions, so `rank + units + 1` tangents give all columns of the Jacobian: 111 instead
-of 784 on MNIST, each with a product of rank `rank` in place of the Gram matrix. What is
-neglected is second order in the neglected standard deviations of the data; on MNIST at
-a fixed set of 1,000 and rank 100 the largest eigenvalue of the Jacobian's relative
-error is 0.2.
+For full-batch gradient descent with a dense first layer of weights W, starting at W_0,
+on known images X. A target z then matters only through X z, W_0^T z and z^T z
+(`shadow.training.gram_form`). X z varies in few directions, so `rank + units + 1`
+tangents give all columns of the Jacobian: 111 instead of 784 on MNIST, each with a
+product of rank `rank` instead of the Gram matrix. Neglected terms are of second order
+in the neglected standard deviations of the data: on MNIST at a fixed set of 1,000 and
+rank 100, the largest eigenvalue of the Jacobian's relative error is 0.2.
 """
 
 import functools
@@ -164,7 +164,7 @@ class Span:
 
     @functools.cached_property
     def response(self) -> Response | None:
-        """How D_- answers a small change, where that is made faster."""
+        """The linear response of D_- (`response`), where that is faster."""
         flat, labels, *_, rest = self.data
         size = len(self._lead) * self._w.shape[1]
         others = sum(leaf.size for leaf in jax.tree.leaves(rest))
@@ -188,8 +188,8 @@ class Span:
     def local(self, images: Unknowns, labels: Labels, basis: Basis) -> Local | None:
         """Return the known part of the slopes, and the features of the rest.
 
-        The share z^T a of the first layer's weights moves with z, whatever the kinks;
-        all else moves with the inner products, fewer numbers than pixels.
+        The part z^T a of the first layer's weights moves with z, regardless of kinks.
+        Everything else depends on the inner products, which are fewer than the pixels.
         """
         if len(basis) <= len(self._lead):
             return None
@@ -236,7 +236,7 @@ class Span:
         return self._thetas(moved, slopes.rest), np.asarray(value.targets, np.float64)
 
     def _by_response(self, images: Unknowns, labels: Labels, lead: Leading) -> _Parts:
-        """Do as `_by_training` for one point, by how D_- answers (`response`)."""
+        """Do as `_by_training` for one point, by the response of D_- (`response`)."""
         assert self.response is not None
         flat = jnp.asarray(images.reshape(-1), self.data[0].dtype)
         units = self._w.shape[1]

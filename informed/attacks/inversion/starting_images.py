@@ -1,8 +1,8 @@
-"""Which labels a release may have, and where the search for its target begins.
+"""Which labels to try for a release, and which images to start from.
 
-The mean image of a class comes first, from which most targets are reached; then the
-images that a small shadow attack on public images reads out of theta. Outliers, whom no
-mean image resembles, are reached from there.
+Most targets are reached from the mean image of their class, so that comes first.
+Outliers, which no mean image resembles, are reached from the next starts: guesses of
+them by a small shadow attack on public images.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,8 +11,8 @@ import jax
 import numpy as np
 from jaxtyping import Int
 
-from informed.attacks.inversion.background import Background
 from informed.attacks.inversion.problem import Published, Start
+from informed.attacks.inversion.shared_measurements import SharedMeasurements
 
 # Labels that derivatives try, at most, the best first; and the residual in the ranking
 # up to which one is tried, relative to the best one's. Clouds begin with every label,
@@ -28,42 +28,44 @@ _APART = 0.1
 
 
 def likely_labels(
-    background: Background, theta: np.ndarray
+    shared: SharedMeasurements, theta: np.ndarray
 ) -> tuple[Int[np.ndarray, " labels"], float]:
-    """Return labels worth trying, best first.
+    """Return the most likely labels, best first.
 
-    They are ordered by the residual of the map linearised at the mean image of each
-    class; where the map bends, by the nearest theta of a public image of the class.
+    They are ordered by the residual of the map linearised at each class's mean image;
+    if clouds are preferred, by the nearest theta of a public image of the class.
 
     Returns: labels; residual of the second label over that of the first, >= 1.
     """
-    bent, classes = background.bent, range(background.num_classes)
-    residual_of = _nearest_theta if bent else _linear_residual
-    costs = np.array([residual_of(background, theta, label) for label in classes])
+    prefer_clouds, classes = shared.prefer_clouds, range(shared.num_classes)
+    residual_of = _nearest_theta if prefer_clouds else _linear_residual
+    costs = np.array([residual_of(shared, theta, label) for label in classes])
     order = np.argsort(costs)
     least = costs[order[0]]
     # A copy of a class's only known record leaves nothing: that label alone.
     unlike = np.where(costs == 0, 1.0, np.inf)
     quotients = (costs / least if least > 0 else unlike)[order]
     margin = float(quotients[1]) if len(order) > 1 else np.inf
-    if bent:
+    if prefer_clouds:
         return order, margin
     return order[quotients <= _LABEL_FACTOR][:_MOST_LABELS], margin
 
 
-def _nearest_theta(background: Background, theta: np.ndarray, label: int) -> float:
+def _nearest_theta(shared: SharedMeasurements, theta: np.ndarray, label: int) -> float:
     """Return the squared distance of theta to the nearest shadow model of a class."""
-    return float(background.shadows(label).nearest(theta, 1)[0][0])
+    return float(shared.shadows(label).nearest(theta, 1)[0][0])
 
 
-def _linear_residual(background: Background, theta: np.ndarray, label: int) -> float:
-    """Return the cost that a damped Gauss-Newton step from a mean would leave.
+def _linear_residual(
+    shared: SharedMeasurements, theta: np.ndarray, label: int
+) -> float:
+    """Return the cost after a damped Gauss-Newton step from a class's mean image.
 
     r^T r - sum_i (v_i . J^T r)^2 / (lambda_i + damping r^T r)
     """
-    value, jacobian = background.at_mean(label)
-    residual = (value - theta)[background.informative]
-    matrix = jacobian[background.informative].T
+    value, jacobian = shared.at_mean(label)
+    residual = (value - theta)[shared.informative]
+    matrix = jacobian[shared.informative].T
     spectrum, rotation = np.linalg.eigh(matrix @ matrix.T)
     along = rotation.T @ (matrix @ residual)
     squared = residual @ residual
@@ -75,11 +77,11 @@ def _linear_residual(background: Background, theta: np.ndarray, label: int) -> f
 
 
 def starts(
-    background: Background,
+    shared: SharedMeasurements,
     published: Published,
     labels: Int[np.ndarray, "candidates unknown"],
 ) -> Iterator[Start]:
-    """Yield the mean image; then what is read out of theta by regression.
+    """Yield starts for derivatives: the mean image, then guesses by regression.
 
     Starts with free columns, for targets with a value that no known record has, come
     second for the likeliest label, and last for the others, or for all where the
@@ -87,47 +89,47 @@ def starts(
     every column varies, or is certainly black in the target.
     """
     free = labels[:0]
-    if not background.runs.random and labels.shape[1] == 1:
-        black, _ = background.black_and_lit(published)
-        free = labels if np.any(background.known.constant & ~black) else free
+    if not shared.runs.random and labels.shape[1] == 1:
+        black, _ = shared.black_and_lit(published)
+        free = labels if np.any(shared.known.constant & ~black) else free
     early = 1 if published.deviations is None else 0
-    yield _start(background, published, labels[0], patient=False)
+    yield _start(shared, published, labels[0], patient=False)
     for row in free[:early]:
-        yield _start(background, published, row, patient=True, free=True)
+        yield _start(shared, published, row, patient=True, free=True)
     if labels.shape[1] == 1:
-        for label, image in _regressed(background, published.theta, labels[:, 0]):
-            yield _start(background, published, [label], image[None], patient=True)
+        for label, image in _regressed(shared, published.theta, labels[:, 0]):
+            yield _start(shared, published, [label], image[None], patient=True)
     else:
-        for number in range(1, 1 + background.config.starts):
+        for number in range(1, 1 + shared.config.starts):
             for row in labels:
-                yield _start(background, published, row, patient=True, number=number)
+                yield _start(shared, published, row, patient=True, number=number)
     for row in free[early:]:
-        yield _start(background, published, row, patient=True, free=True)
+        yield _start(shared, published, row, patient=True, free=True)
 
 
 def near_starts(
-    background: Background,
+    shared: SharedMeasurements,
     published: Published,
     labels: Int[np.ndarray, "candidates unknown"],
 ) -> Iterator[Start]:
-    """Yield images that are read out of theta, label by label; no mean images.
+    """Yield starts for clouds: guesses by regression, label by label.
 
     Args: as for `starts`, the labels in the order of how likely they are.
     """
     if labels.shape[1] > 1:
-        yield from starts(background, published, labels)
+        yield from starts(shared, published, labels)
         return
     theta = published.theta
     for row in labels:
-        image = background.shadows(int(row[0])).guess(theta)
-        yield _start(background, published, row, image[None], patient=True)
-    few = max(background.config.starts - len(labels), 0)
-    for label, image in _public(background, theta, labels[:, 0])[:few]:
-        yield _start(background, published, [label], image[None], patient=True)
+        image = shared.shadows(int(row[0])).guess(theta)
+        yield _start(shared, published, row, image[None], patient=True)
+    few = max(shared.config.starts - len(labels), 0)
+    for label, image in _public(shared, theta, labels[:, 0])[:few]:
+        yield _start(shared, published, [label], image[None], patient=True)
 
 
 def _start(
-    background: Background,
+    shared: SharedMeasurements,
     published: Published,
     labels: Sequence[int] | np.ndarray,
     images: np.ndarray | None = None,
@@ -136,31 +138,31 @@ def _start(
     number: int = 0,
     free: bool = False,
 ) -> Start:
-    """Begin at images, or at mean images, with certainly lit pixels lit.
+    """Return a start at given or mean images, with certainly lit pixels lit.
 
     Where images are None they are means of the labels, or, with a number above 0,
     random images of them. The number also draws where several points lie.
     """
     labels = np.asarray(labels)
     if images is None and not number:
-        images = np.stack([background.known.mean(int(label)) for label in labels])
+        images = np.stack([shared.known.mean(int(label)) for label in labels])
     elif images is None:
-        some = [background.known.of_class(int(label)) for label in labels]
-        images = np.stack([_rng(background, number).choice(s) for s in some])
+        some = [shared.known.of_class(int(label)) for label in labels]
+        images = np.stack([_rng(shared, number).choice(s) for s in some])
     assert images is not None
-    _, lit = background.black_and_lit(published)
+    _, lit = shared.black_and_lit(published)
     jacobian = None
     if len(labels) > 1:
         # Points of one label are moved apart, or they would stay together.
-        u = background.known.coordinates.of(images)
-        few = u[:, : min(background.config.stages, default=u.shape[1])]
-        few += _APART * _rng(background, number).standard_normal(few.shape)
-        images = background.known.coordinates.images(u)
+        u = shared.known.coordinates.of(images)
+        few = u[:, : min(shared.config.stages, default=u.shape[1])]
+        few += _APART * _rng(shared, number).standard_normal(few.shape)
+        images = shared.known.coordinates.images(u)
     elif not (free or lit.any()):
         label = int(labels[0])
-        if label in background.at_means:
-            at_mean = np.array_equal(images[0], background.known.mean(label))
-            jacobian = background.at_means[label][1] if at_mean else None
+        if label in shared.at_means:
+            at_mean = np.array_equal(images[0], shared.known.mean(label))
+            jacobian = shared.at_means[label][1] if at_mean else None
     flat = images.reshape(len(labels), -1).astype(np.float64)
     begin = np.where(lit[None], np.maximum(flat, _LIT), flat)
     return Start(
@@ -172,38 +174,42 @@ def _start(
     )
 
 
-def _rng(background: Background, number: int) -> np.random.Generator:
-    """Return the random numbers of one start of several points."""
-    key = jax.random.fold_in(background.start_key, number)
+def _rng(shared: SharedMeasurements, number: int) -> np.random.Generator:
+    """Return the random generator of one start."""
+    key = jax.random.fold_in(shared.start_key, number)
     return np.random.default_rng(np.asarray(jax.random.key_data(key)))
 
 
 def _regressed(
-    background: Background, theta: np.ndarray, labels: Int[np.ndarray, " candidates"]
+    shared: SharedMeasurements,
+    theta: np.ndarray,
+    labels: Int[np.ndarray, " candidates"],
 ) -> list[tuple[int, np.ndarray]]:
-    """Return the image that a regression reads out of theta, label by label.
+    """Guess the image by regression on theta, label by label.
 
     A small shadow attack: some public images of each label are trained on, once for
     all releases. The guess whose own theta is nearest comes first; where labels are
     few, public images fill up the starts.
     """
-    shadows = [background.shadows(int(label)) for label in labels]
+    shadows = [shared.shadows(int(label)) for label in labels]
     guesses = np.stack([shadow.guess(theta) for shadow in shadows])
-    thetas = background.runs.thetas(guesses[:, None], labels[:, None])
+    thetas = shared.runs.thetas(guesses[:, None], labels[:, None])
     best = np.argsort(np.sum((thetas - theta[None]) ** 2, axis=1))
     images = [(int(labels[i]), guesses[i]) for i in best]
-    images += _public(background, theta, labels)
-    return images[: background.config.starts]
+    images += _public(shared, theta, labels)
+    return images[: shared.config.starts]
 
 
 def _public(
-    background: Background, theta: np.ndarray, labels: Int[np.ndarray, " candidates"]
+    shared: SharedMeasurements,
+    theta: np.ndarray,
+    labels: Int[np.ndarray, " candidates"],
 ) -> list[tuple[int, np.ndarray]]:
-    """Return the public images of nearest theta, and the labels they are tried with."""
+    """Return (label, public image) pairs, nearest theta first."""
     nearest = []
     for label in labels.tolist():
-        shadows = background.shadows(label)
-        distances, images = shadows.nearest(theta, background.config.starts)
+        shadows = shared.shadows(label)
+        distances, images = shadows.nearest(theta, shared.config.starts)
         nearest += [(d, label, z) for d, z in zip(distances, images, strict=True)]
     nearest.sort(key=lambda entry: entry[0])
     return [(label, image) for _, label, image in nearest]

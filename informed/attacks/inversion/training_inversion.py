@@ -11,29 +11,29 @@ A is deterministic and differentiable, so the target is the solution of
 by damped Gauss-Newton (`gauss_newton`) through the whole training run (`retraining`).
 What makes it work:
 
-- z in principal components of public images, scaled by their standard deviations
-  (`coordinates`). Few components first, all pixels last; the map bends too much for a
-  start in all of them.
-- Pixels that are black in all of D_-, and whose weights the release left where training
-  without the target leaves them, are black in the target; if not, they are certainly
-  lit. (With Adam theta jumps between.)
+- z is expressed in principal components of public images, scaled by their standard
+  deviations (`coordinates`). We solve for few components first and for all pixels last,
+  because A is too nonlinear to start with all of them.
+- Pixels that are black in all of D_-, with weights as training without the target
+  leaves them, are black in the target. If such weights differ, the pixel is certainly
+  lit. (With Adam theta jumps between the two.)
 - The start is the mean image of a class. The derivatives there rank the candidate
-  labels, and are the first step's Jacobian. Where it leads nowhere, as for outliers,
-  the next starts are read out of theta by a kernel regression (`starting_images`).
+  labels, and are the first step's Jacobian. Where it fails, as for outliers, the next
+  starts are guesses by a kernel regression on theta (`starting_images`).
 
-Where training has kinks, clouds of runs take the place of derivatives (`clouds`). At a
-true target the residual is the rounding noise of A, which the adversary measures by
-training again: so they know *without the target* whether the reconstruction is exact
+Where training has kinks, clouds of runs replace derivatives (`clouds`). At the true
+target the residual is the rounding noise of A, which the adversary measures by training
+again. So they know *without the target* whether the reconstruction is exact
 (`certificate`).
 
-Where the released numbers are rounded (`Release.deviations`) or A draws randomness that
-isn't told, residuals are weighted by the covariance of that noise, the latter estimated
-by training repeatedly, and the Gaussian prior enters: the maximum a posteriori. The
-spread of the posterior is reported as `expected_mse`. Where theta_0 isn't told but the
-family of seeds it was drawn from is, the seed of each release is searched first.
+Where the released numbers are rounded (`Release.deviations`) or A has unknown
+randomness, residuals are weighted by the covariance of that noise (for randomness,
+estimated by training repeatedly), and we find the maximum a posteriori with a Gaussian
+prior. Its posterior variance is reported as `expected_mse`. Where theta_0 is unknown
+but the family of its seed is known, the seed of each release is searched first.
 
-Source: ours. The key draws the randomness of A that isn't told, and further starts;
-all else is deterministic.
+Source: ours. The key draws the unknown randomness of A and further starts; all else is
+deterministic.
 """
 
 import contextlib
@@ -51,10 +51,10 @@ from jaxtyping import Array, Int
 from informed.attacks import seeds
 from informed.attacks.attack_row import Material
 from informed.attacks.inversion import cloud_search
-from informed.attacks.inversion.background import Background
 from informed.attacks.inversion.certificate import certify
 from informed.attacks.inversion.inversion_config import InversionConfig
 from informed.attacks.inversion.problem import Certificate, Published
+from informed.attacks.inversion.shared_measurements import SharedMeasurements
 from informed.attacks.inversion.solving import solve
 from informed.attacks.inversion.starting_images import (
     likely_labels,
@@ -92,12 +92,11 @@ class Inversion:
 
         Args:
           release: trained models.
-          knowledge: needs fixed and algorithm. An initialisation or order of
-            mini-batches that isn't told is drawn `draws` times, unless seeds are told
-            and that of the release is recovered. Uses public, labels and known where
-            they are told.
-        Returns: images, not cut to [0, 1]; labels and their margins; squared residuals;
-          certified; expected_mse.
+          knowledge: needs fixed and algorithm. An unknown initialisation or order of
+            mini-batches is drawn `draws` times, unless the family of seeds is known and
+            the release's seed is recovered. Uses public, labels and known if given.
+        Returns: images, not clipped to [0, 1]; labels and their margins; squared
+          residuals; certified; expected_mse.
         Raises: ValueError: a fact that it needs is None, weights of another victim, or
           not one label a release.
         """
@@ -106,7 +105,7 @@ class Inversion:
     def each(
         self, release: Release, knowledge: Knowledge, *, key: Array, first: int = 0
     ) -> Iterator[Reconstruction]:
-        """Reconstruct target after target, for runs that may be cut off.
+        """Yield reconstructions one by one, for runs that may be interrupted.
 
         The reconstruction of a release doesn't depend on the others.
 
@@ -134,8 +133,8 @@ class Inversion:
         Args:
           release: models trained on D_- and the unknown points. With mini-batches, the
             unknown points are the last of the training set, in the order of `labels`.
-          knowledge: what the adversary is told; needs fixed and algorithm.
-          key: draws the randomness of A that isn't told, and further starts.
+          knowledge: what the adversary knows; needs fixed and algorithm.
+          key: draws the unknown randomness of A, and further starts.
           labels: the labels of the unknown points of each release.
         Yields: one per release, whose rows are the unknown points. Points of one label
           may come in any order.
@@ -166,23 +165,23 @@ class Inversion:
         known = seeds.with_seeds(
             release, knowledge, key=jax.random.fold_in(key, 1), progress=self.progress
         )
-        # The last background with a recovered seed, and the last one without.
-        last: dict[bool, Background] = {}
+        # The last shared with a recovered seed, and the last one without.
+        last: dict[bool, SharedMeasurements] = {}
         for i in rows:
             recovered = known[i] is not knowledge
             if recovered not in last or last[recovered].knowledge is not known[i]:
-                last[recovered] = Background(self.config, known[i], key)
-            background = last[recovered] = last[recovered].at(i)
+                last[recovered] = SharedMeasurements(self.config, known[i], key)
+            shared = last[recovered] = last[recovered].at(i)
             published, margins = Published.of(release, i, knowledge.known), None
-            trained_before = background.runs.runs
+            trained_before = shared.runs.runs
             with _one_thread():
                 if labels is None:
-                    likely, margin = likely_labels(background, published.theta)
+                    likely, margin = likely_labels(shared, published.theta)
                     tried, margins = likely[:, None], np.array([margin])
                 else:
                     tried = labels[i : i + 1]
-                best = _best(certificates(background, published, tried))
-            points, trained = len(best.labels), background.runs.runs - trained_before
+                best = _best(certificates(shared, published, tried))
+            points, trained = len(best.labels), shared.runs.runs - trained_before
             yield Reconstruction(
                 images=best.images,
                 labels=best.labels,
@@ -196,30 +195,30 @@ class Inversion:
 
 
 def certificates(
-    background: Background,
+    shared: SharedMeasurements,
     published: Published,
     labels: Int[np.ndarray, "candidates unknown"],
 ) -> Iterator[Certificate]:
-    """Solve from one start after the other, the most promising first, and certify.
+    """Solve from one start after the other, best first, and judge the results.
 
     The labels are those worth trying.
     """
-    random = background.runs.random
-    bent = not random and background.bent
-    if not bent:
-        for start in starts(background, published, labels):
-            problem = background.pose(published, start)
+    random = shared.runs.random
+    prefer_clouds = not random and shared.prefer_clouds
+    if not prefer_clouds:
+        for start in starts(shared, published, labels):
+            problem = shared.pose(published, start)
             yield certify(problem, solve(problem, start))
-    few = labels.shape[1] == 1 and len(background.known.coordinates) <= _MOST_UNKNOWNS
-    if random or background.config.engine == "derivatives" or not (bent or few):
+    few = labels.shape[1] == 1 and len(shared.known.coordinates) <= _MOST_UNKNOWNS
+    if random or shared.config.engine == "derivatives" or not (prefer_clouds or few):
         return
-    near = near_starts(background, published, labels)
-    near = near if bent else itertools.islice(near, 1)
-    yield from cloud_search.certificates(background, published, near)
+    near = near_starts(shared, published, labels)
+    near = near if prefer_clouds else itertools.islice(near, 1)
+    yield from cloud_search.certificates(shared, published, near)
 
 
 def _best(certificates: Iterator[Certificate]) -> Certificate:
-    """Take the first that explains theta, or else the one of least residual."""
+    """Return the first that explains theta, or else that of least residual."""
     tried = []
     for certificate in certificates:
         if certificate.explained:
@@ -230,7 +229,7 @@ def _best(certificates: Iterator[Certificate]) -> Certificate:
 
 
 def _one_thread() -> contextlib.AbstractContextManager[Any]:
-    """Give NumPy's products one thread, for as long as it is entered.
+    """Limit NumPy's matrix products to one thread while entered.
 
     OpenBLAS's threads spin for a while after a product, and trainings that follow on
     the same cores are slower: four of MNIST took 100 ms in place of 70. The products
@@ -246,7 +245,7 @@ def _one_thread() -> contextlib.AbstractContextManager[Any]:
 
 
 def make(config: InversionConfig, material: Material) -> Inversion:
-    """Give noise and neighbours as many trainings as a tenth of the time allows."""
+    """Make the attack, with the trainings for noise that the time allows."""
     affordable = material.affordable(_OF_NOISE)
     if affordable is not None:
         config = dataclasses.replace(

@@ -1,8 +1,8 @@
 """Gaussian models of the noise of theta, which no reconstruction can explain.
 
-Rounding of A's own arithmetic, rounding of the published numbers, or randomness of A
-that the adversary isn't told. Differences of theta are divided by it ("whitened"), so
-that each entry of what chance alone leaves has variance 1.
+The noise is the rounding of A's arithmetic, the rounding of published numbers, or
+randomness of A that the adversary doesn't know. To *whiten* a difference of theta is to
+scale it by the noise, so that noise alone gives entries of variance 1.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ _SAME = 1e-10
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Independent:
-    """Noise that is independent from weight to weight, with deviations > 0."""
+    """Noise that is independent between weights, with deviations > 0."""
 
     deviations: Float[np.ndarray, " params"]
 
@@ -38,7 +38,7 @@ class Independent:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Projected:
-    """Noise in the few directions of theta that tell about the target.
+    """Noise in the few directions of theta that depend on the target.
 
     Some dozens of draws are too few for a covariance in all directions.
     """
@@ -56,7 +56,7 @@ class Projected:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Correlated:
-    """Noise that is strong in a few directions, and alike in all others.
+    """Noise that is strong in a few directions, and equal in all others.
 
     Kinks make such noise: a unit that crosses one moves many weights together.
     """

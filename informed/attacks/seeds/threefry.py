@@ -1,11 +1,11 @@
-"""Single elements of initialisations that JAX draws, many seeds at once.
+"""Single elements of initialisations that JAX draws, for many seeds at once.
 
-JAX's generator is threefry, a function of a key and a counter. With the partitionable
-form (JAX's default) the random word of element i of an array depends on the key and on
-i alone, so one weight of a network costs one word, not an array of words. The user's
-own `draw` is traced under a generator that gives every element of an array the word of
-the one that is asked for; XLA then computes that element alone. Splitting and folding
-in are threefry's own, so keys may be derived as Haiku, Flax, Equinox or a script do.
+The seed search draws one weight for each of billions of seeds, and no others. JAX's
+generator is threefry, a function of a key and a counter. With the partitionable form
+(JAX's default), the random word of element i of an array depends on the key and i only.
+So we trace the user's own `draw` under a generator that fills every array with the
+random word of the requested element; XLA then computes that element alone. `split` and
+`fold_in` are threefry's own, so keys may be derived as Haiku, Flax or Equinox do.
 
 Source: Salmon et al. 2011, Parallel random numbers: as easy as 1, 2, 3; JAX.
 Checked: tests/informed/attacks/test_seeds.py (`jax.random` itself).
@@ -25,10 +25,10 @@ _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
 
 
-def block(key: tuple[Array, Array], high: Any, low: Any) -> tuple[Array, Array]:
+def threefry2x32(key: tuple[Array, Array], high: Any, low: Any) -> tuple[Array, Array]:
     """Encrypt the counter (high, low) by the 20 rounds of Threefry-2x32, unrolled.
 
-    JAX's own form for CPUs is a loop, which can't be joined with what comes after it.
+    On a CPU, JAX's own version is a loop, which XLA can't fuse with later operations.
     """
     keys = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(_PARITY))
     x, y = high + keys[0], low + keys[1]
@@ -43,27 +43,29 @@ def block(key: tuple[Array, Array], high: Any, low: Any) -> tuple[Array, Array]:
 
 
 def _child(key: UInt32[Array, "2"], data: Any) -> UInt32[Array, "2"]:
-    """Derive the key that `jax.random.fold_in` makes of a key and a number."""
+    """Derive the same key as `jax.random.fold_in(key, data)`."""
     zero = jnp.uint32(0)
-    return jnp.stack(block((key[0], key[1]), zero, jnp.asarray(data, jnp.uint32)))
+    return jnp.stack(
+        threefry2x32((key[0], key[1]), zero, jnp.asarray(data, jnp.uint32))
+    )
 
 
 def _split(key: UInt32[Array, "2"], shape: tuple[int, ...]) -> UInt32[Array, "..."]:
-    """Derive the keys of `jax.random.split`; XLA drops those that nobody uses."""
+    """Derive the keys of `jax.random.split`; XLA drops unused ones."""
     children = [_child(key, i) for i in range(math.prod(shape))]
     return jnp.stack(children).reshape(*shape, 2)
 
 
 @functools.cache
 def _alone(element: int) -> Any:
-    """Define a generator whose arrays repeat the word of one element everywhere."""
+    """Define a generator that fills arrays with the random word of one element."""
 
     def random_bits(
         key: UInt32[Array, "2"], bit_width: int, shape: tuple[int, ...]
     ) -> Array:
         size = math.prod(shape)
         counter = jnp.uint32(element % max(size, 1))
-        high, low = block((key[0], key[1]), jnp.uint32(0), counter)
+        high, low = threefry2x32((key[0], key[1]), jnp.uint32(0), counter)
         if bit_width == 64:
             word = (high.astype(jnp.uint64) << 32) | low.astype(jnp.uint64)
         else:
@@ -84,13 +86,13 @@ def _alone(element: int) -> Any:
 def element(
     draw: Callable[[Array], Any], number: int
 ) -> Callable[[UInt32[Array, " seeds"]], Float[Array, " seeds"]]:
-    """Return one element of theta_0 as a function of many seeds, to be put under `jit`.
+    """Return a function from seeds to one element of theta_0, to be compiled by `jit`.
 
     Args:
-      draw: key -> theta_0, any tree of arrays, each drawn in its own shape element by
-        element. Check the result against the whole of theta_0: orthogonal matrices, for
-        instance, are drawn otherwise.
-      number: position of the element, counting through the leaves in their order.
+      draw: key -> theta_0, any tree of arrays whose elements are drawn independently.
+        Check the result against the complete theta_0: orthogonal matrices, for
+        instance, are not drawn element by element.
+      number: the element's position in the concatenated leaves.
     Raises: ValueError: theta_0 has fewer elements.
     """
     shapes = jax.tree.leaves(jax.eval_shape(draw, jax.random.key(0)))

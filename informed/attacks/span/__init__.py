@@ -1,13 +1,14 @@
-"""The target off the span of the known rows, out of weights as they are.
+"""Reconstruct the target from its direction off the span of the known rows.
 
-Where inputs first meet a dense layer, a released model holds the direction of the
-missing row off the span of the known ones, converged or not: no training code, no seed,
-no loss. It needs more features than known rows. docs/span.md has the proof.
+If inputs first meet a dense layer, the released weights contain the direction of the
+unknown row orthogonal to ("off") the span of the known ones, whether or not training
+converged. This needs no training code, no seed and no loss, but more features than
+known rows. docs/span.md has the proof.
 
 direction      `read`: the direction, its error; `rank`: which of some candidates it is
 basis          projections off the span, dense or sparse
-missing_rows   `complete`, `complete_all`: rows, by what the known rows are made of:
-lattice        a row of whole numbers (message_passing, uniqueness, columns)
+missing_rows   `complete`, `complete_all`: from directions to rows, by the kind of data:
+lattice        a row of integers (message_passing, uniqueness, columns)
 bag_of_words   a sparse row without negative entries
 linear_fit     the row of a fitted linear model
 span_attack    the attack on networks: first_layers, and guess_search by training

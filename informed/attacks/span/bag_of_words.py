@@ -1,18 +1,17 @@
-"""From a direction to a sparse row of numbers that aren't negative: bags of words.
+"""From a direction to a sparse row without negative entries: bags of words.
 
-z = t w + V^T c has n + 1 unknowns, of which t is a scale. Most of its d entries are
-zero, so that the least sum of entries, none of them negative, finds it: a linear
-program in c.
+The row is z = t w + V^T c, with the direction w off the span and the known rows V. It
+has n + 1 unknowns, of which t is a scale. Most of the d entries are zero, so we
+minimise the sum of entries, none negative: a linear program in c.
 
-The certificate: any point can make as many entries zero as it has unknowns. Here each
-unknown is settled more than once, and all the equations agree: whichever equation is
-left out, together with those that say the same, the others give the same row. In the
-words of least squares, none of them has a leverage of one. A sum of two documents is
-sparse as well; that it is one document, other outputs tell (`Direction.alone`), or
-whole numbers.
+The certificate: any point can make as many entries zero as it has unknowns. Here every
+unknown is determined more than once, and all equations agree: if any equation is left
+out, together with those that repeat it, the others give the same row. In the terms of
+least squares, none of them has a leverage of one. A sum of two documents is sparse as
+well; other outputs (`Direction.alone`) or integer entries show that it is one document.
 
-A known document that the missing one holds whole lies in the span, and the least sum
-leaves it out: no equation shows it, and the certificate says so.
+If the missing document contains a whole known document, the latter lies in the span,
+and minimisation drops it. No equation shows this, and the certificate says so.
 """
 
 import dataclasses
@@ -41,7 +40,7 @@ _RIDGE, _TINY = 1e-14, 1e-24
 
 
 def complete(direction: Direction) -> Completion | None:
-    """Complete the sparse row that isn't negative, up to its length.
+    """Complete the sparse non-negative row, up to its length.
 
     Args:
       direction: of one missing row.
@@ -115,7 +114,7 @@ def least(rows: Any, off: np.ndarray) -> np.ndarray | None:
 def _judged(
     direction: Direction, rows: Any, here: np.ndarray, zero: float
 ) -> Completion:
-    """Say whether the entries that are zero settle the row."""
+    """Say whether the zero entries determine the row."""
     scale = direction.basis.scale
     size = float(np.abs(here).max())
     nothing = np.abs(here) <= zero * size

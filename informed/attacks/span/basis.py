@@ -1,9 +1,9 @@
 """Projections off the span of the known rows, dense or sparse.
 
-Everything goes through the n x n matrix of inner products of the known rows, so that
-no matrix of d x d, and of a sparse input no dense n x d, is ever made. That matrix has
-the square of the rows' condition number; a projection is therefore done more than once,
-each time on what the time before left over.
+We compute with the n x n matrix of inner products of the known rows, so that no d x d
+matrix is needed, and for sparse inputs no dense n x d one. That matrix has the square
+of the rows' condition number. So a projection is repeated on its own result, to remove
+what remains in the span.
 """
 
 import dataclasses
@@ -111,7 +111,7 @@ class Basis:
         return coefficients, off
 
     def off(self, scaled: Rows, rounds: int = _ROUNDS) -> Rows:
-        """Return what of vectors is off the span; see `split`."""
+        """Return the part of vectors off the span; see `split`."""
         return self.split(scaled, rounds)[1]
 
     @functools.cached_property

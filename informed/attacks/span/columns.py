@@ -1,4 +1,4 @@
-"""The values that columns take, as far as the known rows tell: levels, one-hots."""
+"""The discrete values that each column takes in the known rows: levels and one-hots."""
 
 import dataclasses
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a completion of a direction to a whole row says of itself."""
+"""A row completed from its direction, with the evidence for it."""
 
 import dataclasses
 
@@ -32,7 +32,7 @@ def digits(equations: int, distance: float) -> float:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Completion:
-    """A whole row, and what makes it certain.
+    """A complete row, and the evidence for it.
 
     Attributes:
       row: (features,), the missing row.

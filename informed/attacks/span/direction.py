@@ -1,12 +1,13 @@
-"""What a layer holds off the span of the known rows: the direction of the missing one.
+"""The missing row's direction off the span of the known ones, from a layer's weights.
 
-Where inputs first meet a dense layer whose updates are sums of gradients,
+Consider a dense layer W of the inputs whose updates are sums of gradients:
 
-    W = shrunk W_0 + sum_i alpha_i x_i^T,
+    W = shrunk W_0 + sum_i alpha_i x_i^T.
 
-so that off the span of the known rows P W = P W_0 + alpha_z (P z)^T. With W_0 = 0, or
-taken off, that has rank one, and its right singular vector is the direction of P z. k
-missing rows leave rank k, as far as there are outputs enough.
+W_0 are its initial weights, x_i the training rows, z the missing one, and P projects
+off the span of the known rows: P W = P W_0 + alpha_z (P z)^T. With W_0 = 0, or
+subtracted, this has rank one, and its right singular vector is the direction of P z. k
+missing rows give rank k, if there are enough outputs.
 
 Source: ours; docs/span.md has the statement and its proof.
 """
@@ -78,7 +79,7 @@ class Direction:
 
     @property
     def rank(self) -> int:
-        """Number of unknown rows that the layer shows: at most one an output."""
+        """Number of unknown rows that the layer shows: at most one per output."""
         return len(self.vectors)
 
     @property
@@ -90,10 +91,10 @@ class Direction:
     def alone(self) -> bool:
         """Say whether another unknown row would have shown.
 
-        It would where outputs are free: then each row has gradients of its own there,
-        and a sum of two rows has rank two. With one output the direction of two rows is
-        one direction, between them. Rows that were found since count as unknown ones.
-        Not of rows of equal weight: see `equal`.
+        It would if there are more free outputs than unknown rows: then rows have
+        different gradients there, and two rows give rank two. With one output, two rows
+        give one direction between them. Rows reconstructed since count as unknown. Rows
+        of equal weight are an exception: see `equal`.
         """
         values = np.linalg.svd(self.shares, compute_uv=False)
         # Outputs that always move together, as those of two classes do, are one.
@@ -134,7 +135,7 @@ class Direction:
 
     @functools.cached_property
     def untrained(self) -> Int[np.ndarray, " named"]:
-        """Known rows of which the layer bears no trace of their own.
+        """Known rows that the layer contains no trace of.
 
         Their coefficients are combinations of the unknown rows'. A row that was altered
         is among them, and so is one that training never touched. Empty where there are
@@ -152,7 +153,7 @@ class Direction:
         return kept[np.linalg.norm(off, axis=0) <= 100 * level]
 
     def sliced(self, along: Float[np.ndarray, " rank"]) -> "Direction":
-        """Restrict several missing rows to those points that lie along one direction.
+        """Restrict several missing rows to points along one direction.
 
         Every combination of the missing rows that isn't orthogonal to it has a multiple
         there, each of the rows as well. What completes one row completes it there.
@@ -188,7 +189,7 @@ def read(
     start: Float[np.ndarray, "*outputs features"] | None = None,
     deviation: float | Float[np.ndarray, " features"] | None = None,
 ) -> Direction:
-    """Read the direction of what is missing.
+    """Read the direction of the missing rows.
 
     Args:
       weights: of the layer that the inputs meet first, as released.
@@ -260,14 +261,14 @@ def read(
 
 
 class Ranking(NamedTuple):
-    """A gallery, ranked by the angle to what is missing.
+    """A gallery, ranked by the angle to the missing rows.
 
     Attributes:
       order: (rows,), positions, the nearest first.
-      sines: (rows,), of each row of the gallery: the sine of the angle between what it
-        has off the span and the direction; 1 where it has nothing there.
-      names: positions of the rows that lie on the direction, as far as it is known;
-        empty: none of the gallery is the missing row.
+      sines: (rows,), the sine of the angle between each row's part off the span and the
+        direction; 1 if a row lies in the span.
+      names: positions of the rows on the direction, up to its error; empty: no row of
+        the gallery is the missing one.
     """
 
     order: Int[np.ndarray, " rows"]
@@ -276,7 +277,7 @@ class Ranking(NamedTuple):
 
 
 def rank(direction: Direction, gallery: Any) -> Ranking:
-    """Rank rows by the angle to what is missing.
+    """Rank rows by the angle to the missing rows.
 
     With several missing rows a row belongs to them if it lies in what they span.
 

@@ -1,4 +1,4 @@
-"""First layers that lie in the span of the records: found by two trainings."""
+"""Find first layers that stay in the span of the records, by two trainings."""
 
 import dataclasses
 
@@ -23,7 +23,7 @@ SPREAD = 5.0
 
 @dataclasses.dataclass(kw_only=True, eq=False)
 class Layer:
-    """Weights that inputs meet first, and what they were without the target.
+    """A first layer: its released weights, and those without the target.
 
     Attributes:
       part: where they lie in theta.
@@ -52,13 +52,13 @@ def find(
 ) -> tuple[list[Layer], str]:
     """Find layers in the span of the records, or say why there are none.
 
-    A is run twice, on D_- with its first and with another of its records twice. What
-    these trainings share is the beginning; what they differ by is in the span of D_-.
+    A is run twice: on D_- with its first record duplicated, and with another one. Off
+    the span of D_- both leave the same initial weights; they differ within it only.
 
     Args:
-      knowledge: D_-, and the algorithm with what it begins at.
+      knowledge: D_-, and the algorithm with its initialisation.
       known: (known, features), D_- as the layer gets it.
-      key: of all that isn't told.
+      key: draws the unknown randomness.
     """
     fixed = knowledge.fixed
     assert fixed is not None

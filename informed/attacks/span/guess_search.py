@@ -1,15 +1,15 @@
 """The n + 1 numbers that a direction leaves open, by training on guesses.
 
-The target is z = t w + V^T c, w its direction off the span, V the known records. The
-first layer ends as W = s W_0 + sum_i alpha_i x_i^T + alpha_z z^T. So a guess that is
-off by dz is off by alpha_z dz^T there, and by what the other alphas answer. alpha_z is
-read off the span of each training: the first part of the Jacobian is known before any
-column is measured. The answer goes through what units see of the target, W z and X z,
-and is measured along the directions that matter most to these; every later training
-is a secant (Broyden), and where steps stall, more directions are measured.
+The target is z = t w + V^T c, with its direction w off the span and the known records
+V. The first layer ends as W = s W_0 + sum_i alpha_i x_i^T + alpha_z z^T. So an error dz
+of a guess shifts it by alpha_z dz^T and by the response of the other alphas. alpha_z is
+read off the span in each training, so this first part is known before any column of the
+Jacobian is measured. The response depends on W z and X z only. We measure it along the
+directions that matter most to these, and later trainings update it by secants
+(Broyden). If steps stall, more directions are measured.
 
 Steps are damped (Levenberg and Marquardt), in coordinates in which known records have
-variance one. A guess that comes near to levels is put on them.
+variance one. A guess near the discrete levels of its columns is rounded to them.
 
 Source: ours; docs/span.md.
 """
@@ -219,7 +219,7 @@ class _Problem:
         self._begin_at(*chosen)
 
     def _begin_at(self, label: int, sign: float) -> None:
-        """Begin at the mean of a label's known rows, as far off as they are."""
+        """Begin at the mean of a label's known rows, at their distance off the span."""
         self.label = label
         self._origin = np.append(self._members().mean(axis=0), sign * self._length)
 
@@ -284,7 +284,7 @@ class _Problem:
         return np.where(np.isfinite(jacobian), jacobian, 0.0)
 
     def _on_levels(self, columns: Columns, best: _Guess) -> Completion | None:
-        """Put the guess on the levels next to it, if its training gives the layer."""
+        """Round the guess to the nearest levels, if training on it gives the layer."""
         row = self.row(best.u)
         near = columns.rounded(row)
         free = (self._frame**2).sum(axis=0) > 1e-12

@@ -1,19 +1,19 @@
-"""From a direction to a row of whole numbers: a point of a grid near a span.
+"""From a direction to a row of integers: a grid point near a subspace.
 
-The row lies in the span of the known rows and the direction read, n + 1 dimensions of
-d, and on a grid. It is found by rounding and projecting in turns, or by approximate
-message passing. A row on which both agree is certain if the d - n - 1 equations that
-are left hold to more digits than it takes to say which row of the grid it is, and if
-they hold as well as the direction is known: a value altered in one known row leaves one
-column that doesn't.
+The row lies on a grid, and in the (n + 1)-dimensional span of the known rows and the
+direction, out of d dimensions. We find it by alternating rounding and projection, or by
+approximate message passing. A row on which both agree is certain under two conditions.
+The remaining d - n - 1 equations hold to more digits than are needed to index a row of
+the grid. And they all hold to the precision of the direction: one wrong value in a
+known row would violate one of them.
 
-Message passing. A direction w is what the missing row has off the span of the known
-rows, w = P a z: d - n equations for d columns, each of which takes few values, with
-frequencies that the known rows show. In turns the equations correct all columns at
-once, and each column's values get the probabilities that its correction leaves them.
-What a step has taken from the step before is subtracted again (the extrinsic mean), so
-errors stay independent. Rounding and projecting settles on wrong rows from n / d of 0.2
-on. With messages genotypes come back at n / d of 0.4, and at 0.5 no longer.
+Message passing. The direction w = P a z is the missing row's part off the span: d - n
+equations for d columns. Each column takes few values, with frequencies estimated from
+the known rows. We alternate two steps: the equations correct all columns at once, and
+each column's values get posterior probabilities. What a step received from the previous
+one is subtracted (the extrinsic mean), so that errors stay independent. Rounding and
+projecting ends at wrong rows for n / d above 0.2. Message passing recovers genotypes at
+n / d of 0.4, but not at 0.5.
 
 Source: Rangan, Schniter and Fletcher, "Vector approximate message passing" (IEEE Trans.
 Inf. Theory 65, 2019), with the projection as the linear step, and the share a fitted by
@@ -126,17 +126,17 @@ def complete(direction: Direction, known: Any) -> Completion | None:
 
 
 class Lattice:
-    """The columns of whole numbers, as far as known rows and a direction span them.
+    """The integer columns, with the span of the known rows and the direction in them.
 
     Attributes:
-      columns: what values these columns take.
-      basis: the known rows' span in them;  scale: its units.
+      columns: the values that these columns take.
+      basis: the known rows' span in these columns;  scale: its units.
       along: (features,), the direction off that span, of length one, in these units.
-      rows: (known, features), the known rows in them.
-      equations: how many more there are than unknowns.
-      error: of the direction.
+      rows: (known, features), the known rows in these columns.
+      equations: number of equations minus number of unknowns.
+      error: the error of the direction.
       mean: the known rows' mean, in units.
-      expected: the length off the span that the known rows' variances let expect.
+      expected: the expected length off the span, by the known rows' variances.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class Lattice:
         self.expected = float(np.sqrt(variance.sum() * share))
 
     def off(self, row: np.ndarray, rounds: int = 1) -> np.ndarray:
-        """Return what of a row, in units, is off the span and the direction."""
+        """Return the part of a row, in units, off the span and the direction."""
         off = self.basis.off(row[None], rounds)[0]
         return off - (off @ self.along) * self.along
 
@@ -203,7 +203,7 @@ class Lattice:
         )
 
     def unique(self, row: np.ndarray, *, sums: bool) -> bool:
-        """Say whether no other row of the grid is as near, as far as is tried.
+        """Say whether a limited search shows no other row of the grid as near.
 
         Args:
           sums: whether it may be the sum of two rows.
@@ -217,7 +217,7 @@ class Lattice:
         return not uniqueness.possible(row, self.rows, self.columns, sums=sums)
 
     def spanned(self, row: np.ndarray) -> bool:
-        """Say whether it is a known row, or lies in their span."""
+        """Say whether a row is a known one, or lies in their span."""
         scaled = row / self.scale
         off = self.basis.off(scaled[None])[0]
         return bool(np.linalg.norm(off) <= 1e-6 * np.linalg.norm(scaled))
@@ -243,11 +243,11 @@ class Lattice:
 
 
 def _starts(lattice: Lattice) -> Iterator[np.ndarray]:
-    """Yield where rounding begins, in units: what is cheap first.
+    """Yield starts of rounding, in units, the cheap ones first.
 
-    The known mean, at the length off the span that variances let expect. What messages
-    tell. Of one-hots the row of the least sum, as of bags of words: each group's sum of
-    one tells how long it is.
+    First the known rows' mean, at the expected length off the span. Then the results of
+    message passing. For one-hots the row of least sum, as for bags of words: that each
+    group sums to one gives its length.
     """
     for sign in (1.0, -1.0):
         yield lattice.mean + sign * lattice.expected * lattice.along

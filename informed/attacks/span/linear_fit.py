@@ -1,13 +1,13 @@
-"""The row that a linear model's coefficients hold off the span of the known rows.
+"""The unknown row from a linear model's coefficients off the span of the known rows.
 
-It needs no optimum, and more features than known rows. Where labels are known, the row
-is put back and the model fitted again, once: coefficients that come out again certify
-the row and its label.
+This needs no optimum, but more features than known rows. If labels are known, the model
+is refitted once with the reconstructed row: if the coefficients are reproduced, they
+certify the row and its label.
 
-Whether a training leaves its weights in the span of its rows is tried, not looked up:
-the model is fitted to a few random rows with its own settings. What is off their span
-then tells: plain, averaged and quasi-Newton updates leave rounding; Adam, an L1
-penalty, and whatever else acts on each coordinate by itself leave a good part.
+Whether a training keeps its weights in the span of its rows is tested, not looked up:
+the model is fitted to a few random rows with its own settings. For plain, averaged and
+quasi-Newton updates, only rounding is off their span. Adam, an L1 penalty, and anything
+else that acts on each coordinate separately leave a large part off it.
 """
 
 import warnings
@@ -123,7 +123,7 @@ def read(
 def _refitted(
     model: Any, known: Any, labels: np.ndarray, row: np.ndarray, direction: Direction
 ) -> tuple[bool | None, Any]:
-    """Say whether a refit gives the coefficients again, and with which label.
+    """Say whether a refit reproduces the coefficients, and with which label.
 
     Returns: True: it does, and no sum of rows would as well. False: it does not, though
       neither order nor chance matter to training. None: rounding, chance or order may
@@ -156,7 +156,7 @@ def _refitted(
 
 
 def _near(one: Any, other: Any, direction: Direction) -> bool:
-    """Say whether two models are equal but for rounding."""
+    """Say whether two models are equal up to rounding."""
     limit = _AGREES + _ERRORS * direction.error
     moved = np.atleast_2d(one.coef_) - np.atleast_2d(other.coef_)
     off = np.linalg.norm(moved / direction.basis.scale)
@@ -168,7 +168,7 @@ def _near(one: Any, other: Any, direction: Direction) -> bool:
 
 
 def leaves_span(estimator: Any) -> str:
-    """Fit a copy to random rows, and say why its weights leave their span; "": not so.
+    """Fit a copy to random rows; say why its weights leave their span, or "".
 
     Args:
       estimator: fitted, with `coef_`.
@@ -184,7 +184,7 @@ def leaves_span(estimator: Any) -> str:
 
 
 def _leaves_span(estimator: Any, times: int) -> str:
-    """Do as `leaves_span` does, with so many times as many rows."""
+    """Do as `leaves_span`, with `times` as many rows."""
     rng = np.random.default_rng(0)
     classes = getattr(estimator, "classes_", None)
     if classes is None:

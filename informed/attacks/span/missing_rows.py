@@ -1,8 +1,8 @@
-"""From a direction to rows, by whatever the known rows are made of.
+"""From directions to rows, by the method that suits the known rows' columns.
 
-Of k missing rows a layer of k outputs or more shows all directions. Those points of
-their span that lie along one random direction hold a multiple of every row, and what
-completes a single row completes one of them. It is known from then on.
+If k rows are missing, a layer of k outputs or more shows the span of their directions.
+Its points along one random direction contain a multiple of every missing row, so
+completing a single row finds one of them. It then counts as known, and we repeat.
 """
 
 import dataclasses
@@ -59,13 +59,13 @@ def complete(direction: Direction, known: Any) -> Completion | None:
 
 
 def complete_all(direction: Direction, known: Any) -> list[Completion]:
-    """Complete all missing rows, as far as they come out.
+    """Complete as many missing rows as possible.
 
     Args:
       direction: of any number of missing rows.
       known: (known, features), the rows that its basis was made of.
-    Returns: at most one a missing row, in no order; certified if all of them come out.
-      Where one output may mix two rows, both or none, or what `complete` says of one.
+    Returns: at most one per missing row, unordered; certified if all are found. If one
+      output may mix two rows: both or none, or the result of `complete` for one.
     """
     if direction.rank == 1:
         single = complete(direction, known)
@@ -103,7 +103,7 @@ def complete_all(direction: Direction, known: Any) -> list[Completion]:
 
 
 def _apart(completed: list[Completion], known: Any) -> bool:
-    """Say whether no row of whole numbers is another one plus and less known ones."""
+    """Say whether no integer row is another one plus or minus known ones."""
     if not any(completion.by == "levels" for completion in completed):
         return True
     rows = np.asarray(dense(known), np.float64)

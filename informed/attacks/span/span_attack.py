@@ -1,15 +1,16 @@
-"""The target off the span of D_-, where inputs first meet a dense layer.
+"""The span attack on networks: the target's direction in the first dense layer.
 
-THREAT: knows D_- and sees the weights of that layer, converged or not. Two trainings of
-D_- with one of its records twice take the layer's beginning off and measure rounding;
-for these A, its initialisation and its key are needed.
+THREAT: knows D_- and sees the weights of that layer, converged or not. Two trainings on
+D_- with one of its records duplicated give the layer's weights without the target, to
+be subtracted, and measure rounding. They need A, its initialisation and its key.
 
-The direction off the span is a fact of any training whose updates are sums of
-gradients; whether A is of that kind, those two trainings tell. Levels or sparsity
-complete the direction to a row; where they don't, and A can be run, n + 1 numbers are
-searched by training on guesses (`guess_search`); else the guess is the mean of D_-.
+The direction off the span exists for any training whose updates are sums of gradients;
+the same two trainings test whether A is of that kind. Discrete levels or sparsity
+complete the direction to a row. If they don't, and A can be run, the n + 1 unknown
+numbers are searched by training on guesses (`guess_search`); otherwise the guess is the
+mean of D_-.
 
-Fitted linear models of scikit-learn are read by `closed_form.estimator_attack`.
+Fitted linear models of scikit-learn are attacked by `closed_form.estimator_attack`.
 
 Source: ours; docs/span.md.
 """
@@ -44,7 +45,7 @@ _TOGETHER, _MANY = 2, 64
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SpanConfig:
-    """How hard the attack off the span tries.
+    """Settings of the span attack.
 
     Attributes:
       trainings: of A a target, at most, where neither levels nor sparsity complete the
@@ -59,7 +60,7 @@ class SpanConfig:
 
 
 def applies(facts: Facts) -> str:
-    """Say why the attack is not for such a training; "" where it is."""
+    """Say why the attack does not apply to a training; "" if it does."""
     if released.is_estimator(facts.returned):
         if hasattr(facts.returned, "coef_"):
             return "closed form reads linear models off their span as well"
@@ -75,7 +76,7 @@ def make(config: SpanConfig, material: Material) -> "SpanAttack":
 
 @dataclasses.dataclass(kw_only=True, eq=False)
 class SpanAttack(OneByOne):
-    """Read the direction of each target, and complete it.
+    """Read the direction of each target, and complete it to a row.
 
     Attributes:
       config: how hard to try.

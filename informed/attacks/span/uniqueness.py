@@ -1,9 +1,9 @@
-"""Rows that equations can't tell apart from one.
+"""Search for rows that the equations can't distinguish from a reconstructed one.
 
-The rows that are as far from the span as z are s z + sum m_i k_i: z and known rows
-k_i, with a factor s, since neither sign nor length of a direction is known. Those of
-few terms are tried. Of more terms, or where several missing rows add up, it is asked
-how many such rows would be on the grid by chance.
+The rows as far from the span as z are s z + sum m_i k_i: multiples of z plus known rows
+k_i, since neither sign nor length of a direction is known. Combinations of few terms
+are tried. For more terms, or if several missing rows add up, we estimate how many such
+rows would be on the grid by chance.
 """
 
 from collections.abc import Iterator
@@ -131,8 +131,8 @@ def _by_chance(
 ) -> bool:
     """Say whether so many terms may leave another row on the grid by chance.
 
-    As many as there are, times how often each column, or each one-hot, stays on the
-    grid: as if columns were independent of one another.
+    Their number times the probability of staying on the grid, which is multiplied over
+    columns and one-hots as if these were independent.
     """
     rng = np.random.default_rng(0)
     picked = rows[rng.integers(len(rows), size=(_DRAWN, len(signs)))]

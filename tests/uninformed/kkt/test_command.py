@@ -12,7 +12,7 @@ from informed import cli
 from shadow import bars, checks
 from shadow.store import ConfigurationMismatchError
 from tests.uninformed.kkt.small_experiment import small
-from uninformed.kkt import counts, experiment, training_images
+from uninformed.kkt import experiment, scoring, training_images
 from uninformed.kkt.experiment import Uninformed
 
 
@@ -20,14 +20,14 @@ from uninformed.kkt.experiment import Uninformed
 @pytest.mark.parametrize("which", ["digits", "digits_multiclass", "digits_mse"])
 def test_a_run_is_whole_and_the_same_when_it_goes_on(which, tmp_path):
     config = small(which)
-    first = counts.run(config, tmp_path)
+    first = scoring.run(config, tmp_path)
     assert first["targets"] == 20
     assert len(first["runs_recovered"]) == config.search.trials
     assert first["oracle_recovered"] == max(first["runs_recovered"])
     for name in ("reconstructions.png", "outputs.png"):
         assert (tmp_path / name).stat().st_size > 1000
     before = (tmp_path / "network.npz").stat().st_mtime_ns
-    again = counts.run(config, tmp_path)
+    again = scoring.run(config, tmp_path)
     assert (tmp_path / "network.npz").stat().st_mtime_ns == before
     for name in ("train_s", "attack_s"):
         # Nothing was left to do: the time of the first call is still counted.
@@ -50,7 +50,7 @@ def test_another_victim_is_not_attacked_silently(tmp_path):
     known = training_images.load(config.data)
     experiment.victim(config, known, tmp_path / "network.npz")
     with pytest.raises(ConfigurationMismatchError, match=r"seed: 0 there, 1 asked for"):
-        counts.run(dataclasses.replace(config, seed=1), tmp_path)
+        scoring.run(dataclasses.replace(config, seed=1), tmp_path)
 
 
 def test_other_images_under_the_same_name_are_another_victim(tmp_path, digits):
@@ -64,7 +64,7 @@ def test_other_images_under_the_same_name_are_another_victim(tmp_path, digits):
     experiment.victim(config, training_images.load(config.data), network)
     np.savez(file, images=digits.images[::-1], labels=digits.labels[::-1])
     with pytest.raises(ConfigurationMismatchError, match="content: '"):
-        counts.run(config, tmp_path / "run")
+        scoring.run(config, tmp_path / "run")
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import pytest
 from shadow.store import ConfigurationMismatchError
 from uninformed import homogeneous, pieces
 from uninformed.homogeneous import HomogeneousConfig
-from uninformed.kkt import KktConfig, KktRun, counts, experiment
+from uninformed.kkt import KktConfig, KktRun, experiment, scoring
 
 CONFIG = KktConfig(candidates=4, steps=10)
 
@@ -99,7 +99,7 @@ def test_runs_are_chosen_by_loss_and_stability():
     diverged = trial([[9, 9], [8, 8]], float("nan"))
     trials = [diverged, other, good, same]
     assert experiment.by_loss(trials) == [good, same, other, diverged]
-    assert counts.stability(good, [good, same], apart=0.05) == 1
-    assert counts.stability(good, [good, other], apart=0.05) == 0.5
+    assert scoring.stability(good, [good, same], apart=0.05) == 1
+    assert scoring.stability(good, [good, other], apart=0.05) == 0.5
     with pytest.raises(ValueError, match="at least two"):
-        counts.stability(good, [good], apart=0.05)
+        scoring.stability(good, [good], apart=0.05)

@@ -17,8 +17,8 @@ from informed.attacks.inversion import (
     solving,
     training_inversion,
 )
-from informed.attacks.inversion.background import Background
 from informed.attacks.inversion.problem import Published
+from informed.attacks.inversion.shared_measurements import SharedMeasurements
 from informed.experiment.training_settings import TrainingConfig
 from shadow import publish
 from shadow.threat import Reconstruction
@@ -162,10 +162,10 @@ def test_matrix_free(parts, monkeypatch):
     monkeypatch.setattr(solving, "LARGEST_JACOBIAN", 0)
     monkeypatch.setattr(solving, "KRYLOV", 40)
     config, told = InversionConfig(stages=(16,)), factory.knowledge(public=parts.shadow)
-    background = Background(config, told, KEY)
+    shared = SharedMeasurements(config, told, KEY)
     published = Published.of(publish(factory.train(targets)), 0)
     certificates = training_inversion.certificates(
-        background, published, targets.labels[:, None]
+        shared, published, targets.labels[:, None]
     )
     found = next(each for each in certificates if each.explained)
     assert informed.mse(targets.images, found.images).max() < 1e-8

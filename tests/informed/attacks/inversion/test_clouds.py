@@ -20,8 +20,8 @@ from informed.attacks.inversion import (
 )
 from informed.attacks.inversion import cloud_regression as regression
 from informed.attacks.inversion import weight_noise as noises
-from informed.attacks.inversion.background import Background
 from informed.attacks.inversion.problem import Published, Start
+from informed.attacks.inversion.shared_measurements import SharedMeasurements
 from informed.experiment.training_settings import TrainingConfig
 
 KEY = jax.random.key(0)
@@ -279,23 +279,23 @@ def test_a_start_that_leads_nowhere_is_left_early(parts):
     factory, targets = make(parts, "relu", epochs=40), parts.test.take(slice(0, 1))
     told = factory.knowledge(public=parts.shadow)
     config = InversionConfig(neighbours=60)
-    background = Background(config, told, KEY)
+    shared = SharedMeasurements(config, told, KEY)
     published = Published.of(shadow.publish(factory.train(targets)), 0)
     label = int(targets.labels[0])
     order = np.array([(label + 5) % 10, label])
     starts = [
         Start(
             labels=np.array([each]),
-            images=background.known.mean(each)[None].astype(np.float64),
+            images=shared.known.mean(each)[None].astype(np.float64),
             patient=False,
         )
         for each in order.tolist()
     ]
-    found = next(cloud_search.certificates(background, published, starts))
+    found = next(cloud_search.certificates(shared, published, starts))
     assert found.explained
     np.testing.assert_array_equal(found.labels, targets.labels)
     assert informed.mse(targets.images, found.images)[0] <= 1e-6
-    assert background.runs.runs < config.clouds * clouds.POINTS
+    assert shared.runs.runs < config.clouds * clouds.POINTS
 
 
 def test_rounding_as_large_as_the_distance_explains_nothing():
@@ -322,12 +322,14 @@ def test_another_fixed_set_explains_nothing(parts):
 
 
 @pytest.mark.parametrize(
-    ("activation", "bent"), [("elu", False), ("tanh", False), ("relu", True)]
+    ("activation", "prefer_clouds"), [("elu", False), ("tanh", False), ("relu", True)]
 )
-def test_kinks_are_measured(activation, bent, parts):
+def test_kinks_are_measured(activation, prefer_clouds, parts):
     factory = make(parts, activation, epochs=40)
     told = factory.knowledge(public=parts.shadow)
-    assert Background(InversionConfig(), told, KEY).bent is bent
+    assert (
+        SharedMeasurements(InversionConfig(), told, KEY).prefer_clouds is prefer_clouds
+    )
 
 
 def test_derivatives_that_explode_are_noticed(parts):
@@ -335,11 +337,11 @@ def test_derivatives_that_explode_are_noticed(parts):
     adam = {"optimiser": "adam", "learning_rate": 0.003, "epochs": 100}
     factory = make(parts, "relu", **adam)
     told = factory.knowledge(public=parts.shadow)
-    background = Background(InversionConfig(), told, KEY)
-    assert background.misleading > 1e3
-    assert background.bent
+    shared = SharedMeasurements(InversionConfig(), told, KEY)
+    assert shared.misleading > 1e3
+    assert shared.prefer_clouds
     smooth = make(parts, "elu", **adam).knowledge(public=parts.shadow)
-    assert not Background(InversionConfig(), smooth, KEY).bent
+    assert not SharedMeasurements(InversionConfig(), smooth, KEY).prefer_clouds
 
 
 def test_residuals_whose_slopes_overflow_tell_nothing(rng):

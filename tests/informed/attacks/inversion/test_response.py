@@ -12,12 +12,12 @@ from jax.flatten_util import ravel_pytree
 
 import shadow
 from informed.attacks.inversion import response
-from informed.attacks.inversion.background import Background
 from informed.attacks.inversion.derivatives import (
     Differentiated,
     DifferentiatedPrograms,
 )
 from informed.attacks.inversion.inversion_config import InversionConfig
+from informed.attacks.inversion.shared_measurements import SharedMeasurements
 from informed.experiment.training_settings import TrainingConfig
 from shadow.training import cross_entropy
 from shadow.training import gram_form as span
@@ -153,11 +153,11 @@ def test_the_curvature_is_the_hessian_in_the_first_directions(pieces, rng):
 
 
 @pytest.mark.parametrize(
-    ("misleading", "answering", "bent"),
+    ("misleading", "answering", "prefer_clouds"),
     [(0.2, False, False), (0.4, False, True), (0.4, True, False), (0.6, True, True)],
 )
 def test_derivatives_by_response_may_be_farther_off(
-    misleading, answering, bent, split, monkeypatch
+    misleading, answering, prefer_clouds, split, monkeypatch
 ):
     monkeypatch.setattr(response, "_FEWEST", 0 if answering else 10**9)
     victim = shadow.build_victim(
@@ -170,6 +170,6 @@ def test_derivatives_by_response_may_be_farther_off(
         key=jax.random.key(7),
     )
     told = factory.knowledge(public=split.shadow)
-    background = Background(InversionConfig(), told, jax.random.key(5))
-    background.__dict__ |= {"curvature": 0.05, "misleading": misleading}
-    assert background.bent is bent
+    shared = SharedMeasurements(InversionConfig(), told, jax.random.key(5))
+    shared.__dict__ |= {"curvature": 0.05, "misleading": misleading}
+    assert shared.prefer_clouds is prefer_clouds

@@ -8,7 +8,7 @@ import pytest
 
 from tests.uninformed.kkt.small_experiment import small
 from uninformed import homogeneous
-from uninformed.kkt import KktConfig, KktRun, counts, experiment
+from uninformed.kkt import KktConfig, KktRun, experiment, scoring
 from uninformed.kkt.training_images import PointsConfig, VictimImages, load
 
 
@@ -20,11 +20,11 @@ def test_who_does_not_know_the_mean_does_not_get_it_when_counts_are_made(tmp_pat
     )
     made = experiment.attacked(untold, tmp_path)
     images = made.images
-    exact = counts.matched(images, images.points, images.mean)
+    exact = scoring.matched(images, images.points, images.mean)
     assert exact.recovered.all(), "with the mean the truth is the truth"
-    without = counts.matched(images, images.points, None)
+    without = scoring.matched(images, images.points, None)
     assert without.ssim.mean() < exact.ssim.mean()
-    results = counts.run(untold, tmp_path)
+    results = scoring.run(untold, tmp_path)
     # A search of an adversary who knows the mean would be refused in this folder.
     experiment.search(
         untold.attack,
@@ -34,7 +34,7 @@ def test_who_does_not_know_the_mean_does_not_get_it_when_counts_are_made(tmp_pat
         mean=None,
         folder=tmp_path / "search",
     )
-    counted = counts.matched(images, made.chosen.points, None)
+    counted = scoring.matched(images, made.chosen.points, None)
     assert results["mean_ssim"] == round(counted.summary()["mean_ssim"], 3)
 
 
@@ -57,7 +57,7 @@ def test_losses_and_accuracies_of_a_network_made_by_hand():
         images(0.25, 0.75, 1.0, 1.0),
         np.array([0, 0, 0, 1]),
     )
-    found = counts.fit(config, known, network)
+    found = scoring.fit(config, known, network)
     assert found["train_error"] == 0
     assert found["train_loss"] == pytest.approx(np.log1p(np.exp(-1)), rel=1e-2)
     # Outputs -1, 1, 2 and 2: a third of one class is right, and all of the other.
@@ -74,10 +74,10 @@ def test_what_is_initial_noise_is_not_seen(rng):
         homogeneous.Layer(jnp.asarray(planted + noise, jnp.float32), None),
         homogeneous.Layer(jnp.ones((60, 1)), None),
     )
-    seen = counts.as_seen(KktConfig(), layers)
+    seen = scoring.as_seen(KktConfig(), layers)
     assert np.linalg.matrix_rank(np.asarray(seen[0].w), tol=1e-2) == 3
     np.testing.assert_allclose(seen[0].w, planted, atol=1e-3)
-    free = counts.as_seen(KktConfig(span=False), layers)
+    free = scoring.as_seen(KktConfig(span=False), layers)
     np.testing.assert_array_equal(free[0].w, layers[0].w)
 
 
@@ -97,7 +97,7 @@ def test_runs_that_err_in_different_ways_are_nearer_together(rng):
         dead = truth[:1] + 0.3 * rng.standard_normal((1, truth.shape[1]))
         points = np.concatenate([copies, others, dead]).astype(np.float32)
         trials.append(_trial(points, np.array([1.0] * 10 + [0.0])))
-    every = counts.together(images, trials)
+    every = scoring.together(images, trials)
     np.testing.assert_array_equal(every[:11], trials[0].points)
     means = every[44:]
     assert len(means) == 5 + 4 * 5
@@ -111,9 +111,9 @@ def test_a_run_that_diverged_has_no_candidates():
     images = load(PointsConfig(name="digits", points=10))
     good = _trial(images.points.astype(np.float32), np.ones(10))
     bad = _trial(np.full_like(good.points, np.nan), np.ones(10))
-    every = counts.together(images, [good, bad])
-    np.testing.assert_array_equal(every, counts.together(images, [good]))
-    assert counts.matched(images, every, images.mean).recovered.all()
+    every = scoring.together(images, [good, bad])
+    np.testing.assert_array_equal(every, scoring.together(images, [good]))
+    assert scoring.matched(images, every, images.mean).recovered.all()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """`informed run` and its stages, attacks on weights alone, and the list of attacks.
 
-Nothing imports the package `uninformed` but this, when one of its commands runs.
+The only importer of `uninformed`, and only lazily.
 """
 
 import argparse
@@ -22,15 +22,15 @@ from informed.experiment.stored import Paths
 from shadow import places, reserved
 from shadow.launchers.share import Share
 
-# The modules that run the experiments on weights alone, by the name of the command.
+# Command -> the module that runs this experiment on weights alone.
 _WEIGHTS_ALONE = {
-    "kkt": "uninformed.kkt.counts",
+    "kkt": "uninformed.kkt.scoring",
     "landscape": "uninformed.landscape.study",
 }
 
 
 def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
-    """Add the arguments of the command of a name."""
+    """Add the arguments of the command `name`."""
     if name == "attacks":
         return
     add_places(command, required=True)
@@ -45,16 +45,16 @@ def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
             nargs="?",
             const="auto",
             metavar="HOST:PORT,I/N",
-            help="be process I of N that train one RecoNN; without a value from"
-            " Slurm, Open MPI or the like",
+            help="join as process I of N training one RecoNN; with no value, read this"
+            " from Slurm or Open MPI",
         )
 
 
 def add_places(command: argparse.ArgumentParser, *, required: bool) -> None:
-    """Add where a command reads and writes, and how it speaks.
+    """Add the arguments for where a command reads and writes, and for its output.
 
     Args:
-      required: whether a work directory has to be named.
+      required: whether --workdir is required.
     """
     command.add_argument("--workdir", required=required)
     command.add_argument(
@@ -72,7 +72,7 @@ def add_places(command: argparse.ArgumentParser, *, required: bool) -> None:
 
 
 def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
-    """Run a command and print what it has to say."""
+    """Run a command and print its results."""
     command = arguments.command
     if command == "attacks":
         refuse_unknown(rest)
@@ -87,7 +87,7 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     paths = Paths(
         workdir=workdir, shadow=arguments.shadow or workdir, data_dir=arguments.data_dir
     )
-    most = gate.of_arguments(arguments) if command == "run" else None
+    max_success = gate.of_arguments(arguments) if command == "run" else None
     experiment = load_experiment(rest)
     if command == "attack":
         if arguments.distributed:
@@ -97,7 +97,7 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         done = {"stage": command, "done": True}
         print(json.dumps(done) if arguments.json else f"{command}: done, in {workdir}")
         return
-    with gate.closed(most):
+    with gate.closed(max_success):
         if command == "run":
             results = pipeline.run(experiment, paths, progress=not arguments.quiet)
         else:
@@ -106,8 +106,8 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         print(json.dumps(results))
     else:
         print(f"{report.table(results)}\n{'picture':<28}{results['picture']}")
-    if most is not None:
-        gate.require(results, most)
+    if max_success is not None:
+        gate.require(results, max_success)
 
 
 def _attack_weights_alone(
@@ -115,7 +115,7 @@ def _attack_weights_alone(
 ) -> None:
     """Attack a network of which only the weights are known.
 
-    Raises: ValueError: shadow models are named.
+    Raises: ValueError: --shadow was given.
     """
     if arguments.shadow:
         raise ValueError("This attack has no shadow models; leave out --shadow.")
@@ -135,9 +135,11 @@ def _attack_weights_alone(
 
 
 def _join(processes: str) -> None:
-    """Become one of several processes that train one RecoNN.
+    """Join the processes that train one RecoNN.
 
-    Raises: ValueError: it isn't said which; RuntimeError: they don't come together.
+    Args:
+      processes: "HOST:PORT,I/N", or "auto": read it from Slurm or Open MPI.
+    Raises: ValueError: not of this form; RuntimeError: the processes don't connect.
     """
     if processes == "auto":
         jax.distributed.initialize()
@@ -153,9 +155,9 @@ def _join(processes: str) -> None:
 
 
 def folder(workdir: str) -> Path:
-    """Return the folder that a run writes to.
+    """Return --workdir as a path.
 
-    Raises: ValueError: an address.
+    Raises: ValueError: it is an address, such as that of a bucket.
     """
     if not places.is_folder(workdir):
         raise ValueError(

@@ -1,7 +1,14 @@
-"""What the releases of one theta_0 share: known images, and trainings on some of them.
+"""Cached measurements shared by all releases with the same initialisation.
 
-Everything here is measured when it is first asked for, and kept: theta and Jacobians at
-mean images, theta of public images, how far training bends.
+Also chooses between the two engines, derivatives and the derivative-free search.
+
+A is the training algorithm, which the adversary can run. A release is one model: theta
+= A(D_- + z) for known images D_- and unknown ones z. `clouds` is the derivative-free
+search, which trains on random clouds of images around a guess.
+
+Measured on first use: theta and its Jacobian at each class's mean image, theta of
+known images and of a black one, and how nonlinear training is. A runs on images that
+the adversary has or constructs; of a release only theta is read.
 """
 
 import functools
@@ -22,40 +29,41 @@ from shadow.models import ShadowModels
 from shadow.threat import Knowledge
 from shadow.training import GradientDescent
 
-# Components of the linearised map by which labels are ranked and bending is measured.
+# Principal components along which labels are ranked and nonlinearity is measured.
 _COMPONENTS = 60
-# Share of second differences in first ones, or of the error of derivatives, from which
-# clouds come first: smooth training has a few per cent, ReLU and chaos most of a whole.
-_BENT = 0.3
-# The same of the error of derivatives by `response`: MNIST at a fixed set of 1,000 has
-# 0.28 to 0.33, and they lead to the target all the same; ReLU with Adam has 1.
-_MISLED = 0.5
-# Length of the moves of these differences, in standard deviations of a component.
+# Ratio of second differences to first ones, or relative error of the derivatives, above
+# which we try the derivative-free search first; smooth training measures a few per
+# cent, ReLU or chaotic training 50-100 %.
+_NONLINEAR = 0.3
+# The same limit for the error of derivatives by `response`. MNIST at a fixed set of
+# 1,000 measures 0.28 to 0.33, and derivatives still lead to the target; ReLU with Adam
+# measures 1.
+_MISLEADING = 0.5
+# Length of the steps of these differences, in standard deviations of a component.
 _RADIUS = 0.1
-# Moves per label, and labels, whose differences are measured: 27 trainings.
+# Steps per label, and labels, whose differences are measured: 27 training runs.
 _MOVES, _LABELS = 4, 3
-# Change of a weight, against training on a black target, that shows that the target
-# lights its pixel, in spacings of float32 numbers there. With small learning rates all
-# changes are small. A pixel that is taken for lit and isn't costs time; one that is
-# taken for black and isn't can't be reached.
+# Change of a weight, against training on a black target, above which the target lights
+# that weight's pixel, in spacings of float32 numbers there. With small learning rates
+# all changes are small. A black pixel taken for lit costs time; a lit pixel taken for
+# black makes the target unreachable.
 _TOUCHED = 4.0
-# Bound on |u|, in standard deviations per component, and the same where columns that
-# never vary may move: what nobody else has lies far from the mean.
+# Bound on the coordinates |u|, in standard deviations per component. The second is for
+# starts at which pixels that never vary may move: such targets lie far from the mean.
 _REACH, _FAR = 2.5, 100.0
 
 
-class Background:
-    """Known images, A, and what was measured of it so far.
+class SharedMeasurements:
+    """Known images, A, and the measurements cached so far.
 
     Attributes:
       config: how hard to try.
-      knowledge: what the adversary is told.
+      knowledge: what the adversary knows.
       runs: A as the adversary runs it.
       known: D_- and public images.
-      num_classes: number of labels to choose from.
-      start_key: draws further starts.
-      at_means: theta and its Jacobian at the mean images of those labels that were
-        asked for.
+      num_classes: number of possible labels.
+      start_key: random key of further starts.
+      at_means: label -> theta and its Jacobian at the class's mean image, so far.
     """
 
     def __init__(
@@ -65,13 +73,13 @@ class Background:
         key: Array,
         runs: Retraining | None = None,
     ) -> None:
-        """Prepare what releases share; nothing is trained yet.
+        """Prepare the cache; nothing is trained yet.
 
         Args:
           config: how hard to try.
           knowledge: needs fixed and algorithm.
-          key: draws the randomness of A that isn't told, and further starts.
-          runs: A as it runs on one release; None: it is compiled anew.
+          key: draws the unknown randomness of A, and further starts.
+          runs: A, compiled already; None: compile it.
         """
         self.config, self.knowledge, self._key = config, knowledge, key
         draw_key, self.start_key = jax.random.split(key)
@@ -96,15 +104,15 @@ class Background:
         self.at_means: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self._shadows: dict[int, LabelShadows] = {}
 
-    def at(self, release: int) -> "Background":
-        """Begin at theta_0 of another release, with the same programs."""
+    def at(self, release: int) -> "SharedMeasurements":
+        """Return the measurements for a release; new ones if its theta_0 differs."""
         runs = self.runs.at(release)
         if runs.release == self.runs.release:
             return self
-        return Background(self.config, self.knowledge, self._key, runs)
+        return SharedMeasurements(self.config, self.knowledge, self._key, runs)
 
     def shadows(self, label: int) -> LabelShadows:
-        """Train on images of a label, or of any where it has none."""
+        """Train on known images of a label, or of any label if it has none."""
         if label not in self._shadows:
             shown = self.known.of_class(label)[-self.config.neighbours :]
             labels = np.full(len(shown), label, np.int32)
@@ -115,7 +123,7 @@ class Background:
         return self._shadows[label]
 
     def at_mean(self, label: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return theta, and its Jacobian in a few components, at a class's mean."""
+        """Return theta and its Jacobian along leading components, at a class's mean."""
         if label not in self.at_means:
             image, labels = self.known.mean(label)[None], np.array([label])
             value = self.runs.thetas(image[None], labels[None])[0]
@@ -128,21 +136,21 @@ class Background:
         return self.known.coordinates.without(self.known.never_lit).basis[:_COMPONENTS]
 
     @property
-    def bent(self) -> bool:
-        """Whether clouds come first, since derivatives would lead nowhere."""
+    def prefer_clouds(self) -> bool:
+        """Whether to try the derivative-free search first."""
         if self.config.engine != "auto":
             return self.config.engine == "clouds"
         if self.runs.random:
             return False
-        # Clouds as well where training diverged and both are NaN.
-        most = _MISLED if self.runs.by_response else _BENT
-        return not (self.curvature < _BENT and self.misleading < most)
+        # This prefers clouds also if training diverged and both measures are NaN.
+        limit = _MISLEADING if self.runs.by_response else _NONLINEAR
+        return not (self.curvature < _NONLINEAR and self.misleading < limit)
 
     @functools.cached_property
     def curvature(self) -> float:
-        """Second differences of whole trainings over first ones, at mean images.
+        """Second differences of theta over first ones, at mean images.
 
-        A few per cent for smooth training, most of a whole for ReLU and for chaos.
+        A few per cent for smooth training, 50-100 % for ReLU or chaotic training.
         """
         quotients = [
             np.linalg.norm(second, axis=1) / np.linalg.norm(first, axis=1)
@@ -152,21 +160,21 @@ class Background:
 
     @functools.cached_property
     def misleading(self) -> float:
-        """Error of derivatives over first differences, at mean images.
+        """Relative error of the derivatives against first differences, at mean images.
 
-        Through many steps of Adam derivatives of kinked networks grow beyond all
-        bounds, where theta itself still changes almost linearly.
+        Through many steps of Adam the derivatives of ReLU networks explode, although
+        theta itself still changes almost linearly.
         """
         quotients = []
         for label, (moves, first, _) in enumerate(self._differences):
-            apart = 2 * moves @ self.at_mean(label)[1].T - first
+            error = 2 * moves @ self.at_mean(label)[1].T - first
             lengths = np.linalg.norm(first, axis=1)
-            quotients.append(np.linalg.norm(apart, axis=1) / lengths)
+            quotients.append(np.linalg.norm(error, axis=1) / lengths)
         return float(np.median(quotients))
 
     @functools.cached_property
     def _differences(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Moves from mean images, with first and second differences of theta."""
+        """Steps from mean images, with first and second differences of theta."""
         rng = np.random.default_rng(0)
         basis = self._leading
         moves = _RADIUS * rng.standard_normal((_MOVES, len(basis)))
@@ -183,7 +191,7 @@ class Background:
 
     @functools.cached_property
     def informative(self) -> Bool[np.ndarray, " params"]:
-        """Weights but those that never lit pixels have for themselves."""
+        """Mask excluding first-layer weights of never-lit pixels."""
         informative = np.ones(self.runs.num_params, bool)
         if self._first_weights is not None:
             columns, shape = self._first_weights
@@ -193,17 +201,16 @@ class Background:
 
     @functools.cached_property
     def _untouched(self) -> np.ndarray:
-        """Theta after a black target: where the weights of unlit pixels end."""
+        """Theta trained with a black target; an unlit pixel's weights end there."""
         blank = np.zeros((1, 1, *self.known.coordinates.image_shape))
         return self.runs.thetas(blank, np.zeros((1, 1), np.int64))[0]
 
     def black_and_lit(
         self, published: Published
     ) -> tuple[Bool[np.ndarray, " pixels"], Bool[np.ndarray, " pixels"]]:
-        """Return pixels certainly black in all unknown points, and certainly lit.
+        """Return pixels certainly black in all unknown points, and those certainly lit.
 
-        A weight that ends elsewhere than after training on a black target has a pixel
-        that the target lights.
+        A pixel is lit if its released weights differ from those of a black target.
         """
         dark = self.known.never_lit
         if published.deviations is not None or not dark.any():
@@ -217,7 +224,7 @@ class Background:
         return dark & ~lit, lit
 
     def pose(self, published: Published, start: Start) -> Problem:
-        """State the problem of a release, for the labels of a start."""
+        """Set up the inversion problem of a release, for the labels of a start."""
         known = self.known
         of_one = known.free_coordinates if start.free else known.coordinates
         black, _ = self.black_and_lit(published)

@@ -1,18 +1,23 @@
-"""The CNN of Table VI for few examples at a time, as a core's cache likes it.
+"""A CNN evaluated in small groups of examples, so that intermediates fit in the cache.
 
-The plain form makes 190 kB of patches an example; for a whole data set they leave the
-cache, and training waits for memory. Here a training algorithm takes a group of
-examples, adds its gradient to a sum and goes on (`shadow.training.grouped_gradients`).
+The CNN is that of Table VI of Balle et al. 2022. Its *forms* compute the same logits in
+different ways. The user picks one by name (`GradientDescent.form`, `--form`), or
+`Victim.form` picks one for the device. Training sums the gradients of the groups
+(`shadow.training.grouped_gradients`). The rest describes `cnn`, the default on a CPU.
 
-The second convolution is nearly all of the work. Along rows it is done by Toom-Cook
-(`toom_cook`), three outputs at a time with 6 products in place of 12. Along columns a
-window of five gives two outputs at once, as one matrix product of 80 x 64, since
-products with thin matrices are slow; a quarter of it are zeros. So it takes 0.625 of
-the products, and copies 11,520 numbers an example in place of 36,864.
+The plain form copies 190 kB of patches per example. For a whole data set they exceed
+the cache, and training waits for memory.
 
-The first convolution has stride 2, so it is one of 2 x 2 with stride 1 on blocks of
-2 x 2 pixels. Its outputs come in the order that Toom-Cook reads: every third row
-together.
+The second convolution is nearly all of the work. Along rows we use Toom-Cook
+(`toom_cook`), which computes three outputs at a time with 6 products instead of 12.
+Along columns a window of five gives two outputs at once, as one matrix product of
+80 x 64, because products with thin matrices are slow; a quarter of its entries are
+zeros. In total this takes 0.625 of the products and copies 11,520 numbers per example
+instead of 36,864.
+
+The first convolution has stride 2, so we compute it as one of 2 x 2 with stride 1 on
+blocks of 2 x 2 pixels. Its output rows are reordered for Toom-Cook: rows whose indices
+agree modulo three lie together.
 """
 
 import dataclasses
@@ -27,26 +32,26 @@ from jaxtyping import Array, Float
 from shadow.victims import toom_cook
 
 Params = Any
-_TAPS, _ROWS, _COLUMNS = 4, 3, 2  # of a kernel; outputs of a tile, of a window
+_TAPS, _ROWS, _COLUMNS = 4, 3, 2  # side of a kernel; outputs of a tile, of a window
 _WINDOW = _COLUMNS + _TAPS - 1
-_EXAMPLES = 10  # measured: 5, 10 and 20 within 5 % of each other
-# Read off the programs that XLA compiles for an H100: all patches of 5,000 examples at
-# once move 10.5 GB a model and epoch, groups of 500 6 GB, and 10 models fit beside each
-# other (docs/gpus.md).
-FOR_ACCELERATORS = 500
-# Forms of the CNN, by name.
+_EXAMPLES = 10  # per group on a CPU; measured: 5, 10 and 20 within 5 % of each other
+# Examples per group on a GPU. Source: the programs that XLA compiles for an H100, see
+# docs/gpus.md. All patches of 5,000 examples at once move 10.5 GB per model and epoch,
+# groups of 500 move 6 GB, and 10 models fit side by side.
+GPU_GROUP_SIZE = 500
+# Names of the forms, as users write them.
 WHOLE, TOOM_COOK, PATCHES = "whole", "toom-cook", "patches"
 CONVOLUTIONS, ONE_BY_ONE = "convolutions", "one-by-one"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Groups:
-    """A form of a network for few examples at a time.
+    """A form of a network that takes a small group of examples at a time.
 
     Attributes:
-      size: examples in a group.
+      size: examples per group.
       prepare: images (examples, height, width, channels) -> an array (examples, ...).
-      convert: params -> what `apply` takes of them; linear.
+      convert: params -> the weights as `apply` takes them; a linear function.
       apply: (converted params, prepared images) -> logits (examples, classes).
     """
 
@@ -58,15 +63,15 @@ class Groups:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Cnn:
-    """The sizes of `cnn`'s arrays, and its three functions.
+    """The array sizes of `cnn`, and the three functions of its `Groups`.
 
     Attributes:
       image_shape: (height, width, channels) of an image.
       activation: the activation after each layer but the last.
       layers: names of the dense layers, in their order.
       outputs: (rows, columns) of the second convolution's outputs.
-      tiles: the number of tiles of `_ROWS` rows that hold the outputs.
-      windows: the number of windows of `_COLUMNS` columns that hold the outputs.
+      tiles: number of tiles of `_ROWS` rows that cover the outputs.
+      windows: number of windows of `_COLUMNS` columns that cover the outputs.
     """
 
     image_shape: tuple[int, ...]
@@ -78,21 +83,21 @@ class _Cnn:
 
     @property
     def blocks(self) -> int:
-        """Tiles that the first convolution's outputs are filled up to."""
+        """Number of tiles that the first convolution's outputs are padded to."""
         return self.tiles + 1
 
     @property
     def rows(self) -> int:
-        """Rows of the first convolution's outputs, filled up to whole tiles."""
+        """Rows of the first convolution's outputs, padded to whole tiles."""
         return self.blocks * _ROWS
 
     @property
     def columns(self) -> int:
-        """Columns of the first convolution's outputs, filled up to whole windows."""
+        """Columns of the first convolution's outputs, padded to whole windows."""
         return self.windows * _COLUMNS + _TAPS - 1
 
     def prepare(self, images: Any) -> Array:
-        """See `Groups.prepare`: blocks of 2 x 2 pixels, as channels."""
+        """Rearrange blocks of 2 x 2 pixels as channels; see `Groups.prepare`."""
         height, width, channels = self.image_shape
         rows, columns = self.rows, self.columns
         images = jnp.asarray(images)
@@ -110,7 +115,7 @@ class _Cnn:
         )
 
     def convert(self, params: Params) -> dict[str, Any]:
-        """See `Groups.convert`: kernels at Toom-Cook's points, dense layers by tile."""
+        """Evaluate kernels at Toom-Cook's points, order dense weights by tile."""
         first_dense, *others = self.layers
         outputs, tiles, windows = self.outputs, self.tiles, self.windows
         channels = self.image_shape[2]
@@ -121,10 +126,10 @@ class _Cnn:
         kernel = jnp.einsum(
             "pr,rcio->pcio", jnp.asarray(toom_cook.G, second["w"].dtype), second["w"]
         )
-        sides = [(0, 0), None, (0, 0), (0, 0)]
+        padding = [(0, 0), None, (0, 0), (0, 0)]
         window = jnp.stack(
             [
-                jnp.pad(kernel, [s or (t, _COLUMNS - 1 - t) for s in sides])
+                jnp.pad(kernel, [p or (t, _COLUMNS - 1 - t) for p in padding])
                 for t in range(_COLUMNS)
             ],
             axis=3,
@@ -149,7 +154,7 @@ class _Cnn:
         }
 
     def apply(self, weights: dict[str, Any], blocked: Array) -> Array:
-        """See `Groups.apply`: the second convolution row by row, by Toom-Cook."""
+        """Compute logits, the second convolution by Toom-Cook along rows."""
         blocks, tiles, windows = self.blocks, self.tiles, self.windows
         rows, columns, activation = self.rows, self.columns, self.activation
         count, depth = len(blocked), len(weights["first_shift"])
@@ -159,46 +164,46 @@ class _Cnn:
         )
         patches = patches.reshape(-1, patches.shape[-1])
         values = activation(patches @ weights["first"] + weights["first_shift"][None])
-        thirds = _apart(values.reshape(count, blocks, _ROWS, -1), axis=2)
+        rows_modulo_3 = _unstack(values.reshape(count, blocks, _ROWS, -1), axis=2)
         inputs = [
-            thirds[k % _ROWS][:, k // _ROWS : k // _ROWS + tiles]
+            rows_modulo_3[k % _ROWS][:, k // _ROWS : k // _ROWS + tiles]
             for k in range(len(toom_cook.B))
         ]
         # (points, examples, tiles, columns * in)
-        tall = jnp.stack(_mixed(toom_cook.B, inputs))
-        steps = jax.lax.split(tall, [depth] * columns, axis=3)
-        wide = jnp.stack(
+        at_points = jnp.stack(_combinations(toom_cook.B, inputs))
+        by_column = jax.lax.split(at_points, [depth] * columns, axis=3)
+        in_windows = jnp.stack(
             [
-                jnp.concatenate(steps[start : start + _WINDOW], axis=3)
+                jnp.concatenate(by_column[start : start + _WINDOW], axis=3)
                 for start in range(0, windows * _COLUMNS, _COLUMNS)
             ],
             axis=3,
         )
-        products = wide.reshape(len(wide), -1, _WINDOW * depth) @ weights["second"]
+        in_windows = in_windows.reshape(len(in_windows), -1, _WINDOW * depth)
+        products = in_windows @ weights["second"]
         logits = weights["dense_shift"][None]
-        for dense, activate in zip(
-            _apart(weights["dense"]), _mixed(toom_cook.A, _apart(products)), strict=True
-        ):
-            values = activate.reshape(-1, len(weights["second_shift"]))
+        output_rows = _combinations(toom_cook.A, _unstack(products))
+        for dense, row in zip(_unstack(weights["dense"]), output_rows, strict=True):
+            values = row.reshape(-1, len(weights["second_shift"]))
             values = activation(values + weights["second_shift"][None])
             logits = logits + values.reshape(count, -1) @ dense.T
-        for w, b_of in weights["others"]:
-            logits = activation(logits) @ w + b_of[None]
+        for w, bias in weights["others"]:
+            logits = activation(logits) @ w + bias[None]
         return logits
 
 
 def plain(apply: Callable[[Params, Any], Array], size: int) -> Groups:
-    """The network as it is, for so many examples at a time."""
+    """Take groups of `size` examples through the network's own `apply`."""
     return Groups(size=size, prepare=jnp.asarray, convert=lambda p: p, apply=apply)
 
 
 def convolutions(
     activation: Callable[[Array], Array], layers: tuple[str, ...]
 ) -> Groups:
-    """The CNN of `networks.build` by XLA's own convolutions, on a GPU those of cuDNN.
+    """Compute the CNN by XLA's own convolutions, which are cuDNN's on a GPU.
 
-    Under `vmap` over models they become grouped convolutions, which can be slow; one
-    model after another they stay what cuDNN is made for.
+    Under `vmap` over models they become grouped convolutions, which can be slow. One
+    model after another they remain the ordinary convolutions that cuDNN optimises.
     """
 
     def apply(params: Params, images: Array) -> Array:
@@ -218,7 +223,7 @@ def convolutions(
             values = values @ params[name]["w"] + params[name]["b"][None]
         return values
 
-    return plain(apply, FOR_ACCELERATORS)
+    return plain(apply, GPU_GROUP_SIZE)
 
 
 def cnn(
@@ -226,14 +231,14 @@ def cnn(
     activation: Callable[[Array], Array],
     layers: tuple[str, ...],
 ) -> Groups:
-    """Two convolutions of 4 x 4, the first with stride 2, and dense layers.
+    """Build the cache-friendly form: two convolutions of 4 x 4, then dense layers.
 
     Args:
       image_shape: (height, width, channels), large enough for both convolutions.
       activation: the activation after each layer but the last.
       layers: names of the dense layers, in their order.
-    Returns: a form that takes the parameters of `networks.build`: conv_0, conv_1 and
-      the dense layers, each with w and b.
+    Returns: a form that takes the parameters of `architectures.build`: conv_0 (stride
+      2), conv_1 and the dense layers, each with w and b.
     """
     outputs = tuple((side - _TAPS) // 2 + 1 - (_TAPS - 1) for side in image_shape[:2])
     network = _Cnn(
@@ -252,10 +257,10 @@ def cnn(
     )
 
 
-def _mixed(
+def _combinations(
     matrix: Float[np.ndarray, "rows points"], values: list[Array]
 ) -> list[Array]:
-    """Combinations of `values`, one a row of the matrix."""
+    """Compute linear combinations of `values`, one per row of the matrix."""
     return [
         sum(
             (
@@ -269,11 +274,11 @@ def _mixed(
     ]
 
 
-def _apart(values: Array, axis: int = 0) -> list[Array]:
-    """What lies along an axis, one by one.
+def _unstack(values: Array, axis: int = 0) -> list[Array]:
+    """Split an array into its slices along an axis.
 
-    By `split`, whose gradient is one concatenation. That of indexing is as many padded
-    arrays as there are parts, and their sum: 1.2 times the time of the whole gradient.
+    We use `split`, whose gradient is one concatenation. With indexing it is a sum of
+    padded arrays, and the whole gradient takes 1.2 times as long.
     """
     parts = jax.lax.split(values, [1] * values.shape[axis], axis)
     return [part.squeeze(axis) for part in parts]

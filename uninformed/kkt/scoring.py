@@ -1,13 +1,14 @@
-"""What KKT attacks on a victim are worth: counts, controls, baselines, pictures.
+"""Scores of KKT attacks on a victim: counts, controls, baselines, pictures.
 
-Everything here compares with the training images, which no adversary can. The run that
-is judged is the one that an adversary would choose, by its loss. Beside its counts
-stand the same counts for held-out images, two baselines, how far the victim is from a
-KKT point, and what its first layer tells to whoever knows all patterns.
+Scores may use the training images, which no adversary has; `together` and `stability`
+do not. The judged run is the one that an adversary would choose, by its loss. Beside
+its counts stand the same counts for held-out images, two baselines, the victim's
+distance from a KKT point, and what its first layer reveals to an adversary who knows
+all activation patterns.
 
 `run` is the whole of `informed kkt --config=configs/kkt.py --workdir=DIR`.
 
-Checked: tests/uninformed/kkt/test_counts.py.
+Checked: tests/uninformed/kkt/test_scoring.py.
 """
 
 from collections.abc import Mapping
@@ -36,24 +37,25 @@ from uninformed.kkt.experiment import (
 from uninformed.kkt.training_images import VictimImages
 from uninformed.montage import ImageRow, draw_rows
 
-# The pictures, by their files.
+# File names of the pictures.
 RECONSTRUCTIONS, OUTPUTS = "reconstructions.png", "outputs.png"
-# Root mean square difference, in pixels of [0, 1], within which `stability` takes two
-# candidates for the same: larger takes similar images for one, smaller takes runs that
-# came to rest a little apart for different ones.
+# Root mean square difference, in pixels of [0, 1], within which `stability` counts two
+# candidates as the same. A larger value merges similar images; a smaller one separates
+# runs that ended slightly apart.
 _SAME = 0.05
-# Runs of low loss that a run is compared with: more add runs of another minimum, fewer
-# leave the share of common candidates to chance.
+# Number of low-loss runs that a run is compared with. More would include runs of other
+# minima; with fewer, the share of common candidates is noisy.
 _GOOD = 3
-# Of the best score, at least, of candidates that are averaged: Appendix B.3.
+# Candidates with at least this fraction of the best score are averaged: Appendix B.3.
 _VOTING = 0.9
-# NCC from which candidates of several runs are taken for copies of one point. Of 0.5 to
-# 0.9 the one by which most came out of 500 images of CIFAR-10 (the first 250 of each
-# class): 16 instead of 12 of four runs.
+# NCC above which candidates of several runs count as copies of one point. Chosen among
+# 0.5 to 0.9 on 500 images of CIFAR-10 (the first 250 of each class), where it recovers
+# most: 16 images from four runs instead of 12.
 _COPIES = 0.7
-# Points of extreme output, at most; a thousand of 3,072 inputs take seven minutes.
+# Most points of extreme output (the model-inversion baseline). A thousand of 3,072
+# inputs take seven minutes.
 _PROTOTYPES = 200
-# Columns of a picture: more are too small to be looked at.
+# Columns of a picture. With more, images are too small to see.
 _SHOWN = 20
 
 
@@ -93,12 +95,11 @@ def run(
 def evaluate(
     experiment: Uninformed, attacked: Attacked, workdir: Path
 ) -> dict[str, Any]:
-    """Count for the run that an adversary would choose, with controls and baselines.
+    """Score the run that an adversary would choose, with controls and baselines.
 
-    `oracle_recovered` is the most that any of the runs has, chosen by looking at the
-    training images; `pooled_recovered` what an adversary has who keeps all of them, see
-    `together`, whose control, counted among as many candidates, is
-    `pooled_held_out_similar`.
+    `oracle_recovered` is the best run's count, chosen with hindsight: by looking at the
+    training images. `pooled_recovered` counts over the candidates of all runs, see
+    `together`. Its control, over the same candidates, is `pooled_held_out_similar`.
     """
     images, network, trials = attacked.images, attacked.network, attacked.trials
     chosen = attacked.chosen
@@ -167,7 +168,8 @@ def matched(
 
     Args:
       mean: the mean image, if the adversary knows it.
-      share: which candidates are averaged, see `candidates.voted`.
+      share: candidates with this fraction of the best score are averaged, see
+        `candidates.voted`.
     """
     return candidates.match(
         images.images,
@@ -185,9 +187,8 @@ def together(
 ) -> Float[np.ndarray, "candidates inputs"]:
     """Return the candidates of all runs, and the averages of near copies among them.
 
-    Runs err in different ways, so where they agree their mean is nearer to the truth
-    than each. Which ones are copies is known without the training images. Runs that
-    diverged have no candidates.
+    Errors of runs differ, so the mean of near copies is closer to the truth than each.
+    Finding copies does not need the training images. Diverged runs contribute nothing.
     """
     runs = [trial for trial in trials if not diverged(trial)]
     means = _merged(images, runs, _COPIES)
@@ -198,21 +199,22 @@ def together(
 def _merged(images: VictimImages, runs: list[KktRun], alike: float) -> np.ndarray:
     """Average near copies among the candidates of runs that have a multiplier."""
     points = np.concatenate([run.points[run.alive] for run in runs])
-    # In units of each run's largest: runs have candidates of their own number and size.
+    # Relative to each run's largest: the runs' multipliers differ in number and scale.
     sizes = [run.multipliers[run.alive] / run.multipliers.max() for run in runs]
     shown = points.reshape(-1, *images.images.shape[1:])
     return candidates.merged(shown, np.concatenate(sizes), alike=alike)
 
 
 def diverged(trial: KktRun) -> bool:
-    """Return whether a run ended at points that are no images."""
+    """Return whether a run ended at NaN or infinite points."""
     return not np.isfinite(trial.points).all()
 
 
 def stability(run: KktRun, runs: list[KktRun], *, apart: float) -> float:
-    """Return the share of a run's candidates that other runs of low loss have as well.
+    """Return the share of a run's candidates that other low-loss runs also contain.
 
-    Weighted by multipliers. An adversary can compute it without the training set.
+    Candidates are weighted by their multipliers. An adversary can compute this without
+    the training images.
 
     Args:
       apart: root mean square per pixel within which candidates count as the same.
@@ -230,7 +232,7 @@ def stability(run: KktRun, runs: list[KktRun], *, apart: float) -> float:
 
 
 def as_seen(config: KktConfig, network: DenseLayers) -> DenseLayers:
-    """Return the network that an attack sees, its first layer free of noise."""
+    """Return the network that an attack uses: its first layer projected, `kkt.span`."""
     basis = kkt.span(np.asarray(network[0].w)) if config.span else None
     if basis is None:
         return network
@@ -241,7 +243,7 @@ def as_seen(config: KktConfig, network: DenseLayers) -> DenseLayers:
 def ceilings(
     images: VictimImages, network: DenseLayers, mean: np.ndarray | None
 ) -> dict[str, int]:
-    """Count the points that the first layer tells to whoever knows the patterns.
+    """Count the points that the first layer reveals, given all activation patterns.
 
     Args:
       network: theta as the attack sees it, see `as_seen`.
@@ -265,7 +267,7 @@ def fit(
 ) -> dict[str, float]:
     """Compute loss and error on training images, loss and accuracy on held-out ones.
 
-    Accuracy is the mean over classes, of which held-out images have unequal shares.
+    Accuracy is averaged over classes, because held-out images are unbalanced.
     """
     kind = experiment.training.loss
     outputs = homogeneous.apply(network, jnp.asarray(images.points))
@@ -288,7 +290,7 @@ def fit(
 
 
 def leads(images: VictimImages, network: DenseLayers) -> Float[np.ndarray, " points"]:
-    """Return by how much the right class leads at each training image."""
+    """Return the right class's output minus the best other one, per training image."""
     outputs = homogeneous.apply(network, jnp.asarray(images.points))
     right = margin.margins(outputs, jnp.asarray(images.labels))
     return np.asarray(right.min(axis=1))
@@ -297,12 +299,12 @@ def leads(images: VictimImages, network: DenseLayers) -> Float[np.ndarray, " poi
 def at_truth(
     experiment: Uninformed, images: VictimImages, network: DenseLayers
 ) -> tuple[float, np.ndarray]:
-    """Measure how far the victim is from a KKT point, at its own training points.
+    """Measure the victim's distance from a KKT point, at its own training points.
 
     Args:
       network: theta as the attack sees it, see `as_seen`.
-    Returns: |theta - sum| / |theta| with the best coefficients, and this quotient for
-      each layer by itself, (layers,). Where it is large, any attack looks bad.
+    Returns: |theta - sum| / |theta| with the best coefficients, and this ratio per
+      layer, (layers,). Where it is large, a poor score says nothing about the attack.
     """
     points = jnp.asarray(images.points)
     outputs = homogeneous.apply(network, points)
@@ -320,7 +322,7 @@ def at_truth(
 
 
 def draw_images(images: VictimImages, matches: candidates.Matches, path: Path) -> None:
-    """Draw training images by falling SSIM, and the candidate nearest to each."""
+    """Draw training images by decreasing SSIM, each with its nearest candidate."""
     order = np.argsort(-matches.ssim)[:_SHOWN]
     rows = [
         ImageRow("training", images.images[order]),
@@ -332,7 +334,7 @@ def draw_images(images: VictimImages, matches: candidates.Matches, path: Path) -
 def _draw_outputs(
     network: DenseLayers, images: VictimImages, matches: candidates.Matches, path: Path
 ) -> None:
-    """Draw Figure 4 of Haim et al. 2022: only points on the margin can come out."""
+    """Draw Figure 4 of Haim et al. 2022: only points on the margin can be recovered."""
     figure = matplotlib.figure.Figure(figsize=(4, 3), layout="constrained")
     axes = figure.subplots()
     axes.scatter(leads(images, network), matches.ssim, s=12)
