@@ -109,7 +109,7 @@ class RandomAllocation(Amplified):
 
 @functools.lru_cache(maxsize=32)
 def renyi(sigma: float, steps: int, epochs: int) -> tuple[np.ndarray, np.ndarray]:
-    """Compute Renyi divergences from training without to with, at whole orders.
+    """Compute Renyi divergences of training with from without, at whole orders.
 
     E[L^a] = a! / t^a times the coefficient of x^a in (sum over k of m_k x^k / k!)^t,
     where m_k = exp(k (k - 1) / (2 sigma^2)) is a moment of one lognormal. Exact.

@@ -2,9 +2,8 @@
 
 Where theta tells little, as under the noise of private training, a reconstructor that
 was fitted to noise ends farther from the target than the mean image, which everyone
-knows. Of all images between the two the best, on shadow models that took no part in
-training, is found in closed form; so an attack is never expected to do worse than
-knowing nothing.
+knows. The best image between the two, on shadow models that took no part in training,
+is found in closed form. It is used only where it is better by two standard errors.
 
 Source: least squares in one unknown; the idea is James and Stein's.
 """

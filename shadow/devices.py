@@ -1,4 +1,4 @@
-"""What this machine has: cores, caches, memory, JAX devices.
+"""What this machine has: cores, caches, memory, JAX devices; switches of this process.
 
 All that depends on whether models are trained on a CPU or on an accelerator asks here,
 so that inside `as_on_an_accelerator` a CPU traces the programs of an accelerator: to

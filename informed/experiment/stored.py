@@ -1,7 +1,17 @@
-"""What the files of a run hold, what decided them, and which stages are done.
+"""What a run has on disk, and the objects that its stages make of it.
 
-Every stage keeps the record of what decided it, by which it can be resumed and a change
-is refused.
+A run has a folder and two stores by role: "shadow", the adversary's own models, and
+"released", those under attack. Three things are here:
+
+Stage         whether a stage is begun or done, and the record of what decided it, by
+              which it is resumed and a change is refused
+*_record      what decides the stores, an attack, results.json
+stores, *_of  the stores, opened if they match; victim, factory, view, fixed set and
+              targets of one of them
+
+The targets of the released store are the truth. Only evaluation and reports may ask for
+them; attacks are given its weights, its fixed set and the shadow store. The stages
+themselves are in `pipeline`.
 """
 
 import contextlib
@@ -254,7 +264,12 @@ def factory_of(
 
 
 def view_of(experiment: Experiment, store: Store) -> View:
-    """What the RecoNN sees; the first shadow targets are the public images."""
+    """What the RecoNN sees, with the first shadow targets as its public images.
+
+    Args:
+      experiment: its settings.
+      store: the shadow store; the targets of the released one are the truth.
+    """
     blocks = -(-experiment.view.public_images // store.manifest["block_size"])
     first = itertools.islice(store.blocks(), blocks)
     public = np.concatenate([block.images for block in first])
@@ -267,7 +282,7 @@ def whole_view(experiment: Experiment, store: Store) -> View:
 
 
 def targets(store: Store) -> data.Examples:
-    """All targets of a store; its weights are not read."""
+    """All targets of a store, of the released one the truth; no weights are read."""
     return examples(store, *store.targets())
 
 

@@ -1,12 +1,17 @@
-"""Judge attacks against the truth and against the best guesses without a release.
+"""Hold guesses against the truth, and against the best guesses without a release.
 
-Baselines that no adversary can beat without the release: the public record that is
-nearest to the target, chosen with knowledge of the target; for tables also each column
-guessed from all the other columns of the target itself. An attack succeeds at a target
-where its guess is nearer than all of these, or exact.
+Two judges, each with its own meaning of success:
 
-Exact is what differs from the target by a thousandth of the spread of the records, and
-is nearer than what anybody could have guessed: see `Verdict`.
+judge     an attack as it was played (`Trial`), target by target: a row of an audit's or
+          a report's table. Success is `Verdict.read`.
+compared  an attack of a run: a row of results.json. `success` puts its mean error in
+          the words of the paper's tables.
+
+For `judge`, `baselines` are guesses without the release. Some are oracles, chosen with
+knowledge of the target, so that no adversary could make them: the nearest public
+record, and for tables each column guessed from the target's other columns. An attack
+succeeds at a target where it is nearer than every oracle, or exact: off by at most a
+thousandth of the spread of the records (`spread`); see `Verdict.exact`.
 """
 
 import dataclasses
@@ -166,7 +171,8 @@ class Verdict:
     Attributes:
       mse: mean squared errors; infinite where there is no guess.
       right: whether they are the target, to `EXACT` of the spread of the records.
-      exact: whether they are right, and nearer than any guess without the release.
+      exact: whether they are right, and nearer than the guesses without the release; of
+        these the imputed one doesn't count, nor a public copy equal to the target.
       read: whether they are finished, and exact or nearer than any oracle.
     """
 
@@ -214,7 +220,7 @@ def verdict(
 def judge(
     trial: Trial, targets: Examples, pool: Examples, guesses: list[Baseline]
 ) -> dict[str, Any]:
-    """Return one row of the comparison of attacks: JSON-able, None for the unknown.
+    """Return an attack's row of the table: JSON-able, None for the unknown.
 
     Args: as for `verdict`; the attack may not have been played.
     Returns: what the attack saw, knew and cost; targets (attempted); mse_mean and

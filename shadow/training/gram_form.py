@@ -86,7 +86,7 @@ def train(
     Args:
       first: the victim's first layer.
       optimise: gradient descent, momentum, weight decay: anything linear in gradient
-        and parameters.
+        and parameters, as `shadow.training.linearity` tells. It isn't checked here.
       epochs: number of steps.
       init: parameters of the victim.
       images, targets: flattened X and Z.
