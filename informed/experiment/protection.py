@@ -35,8 +35,8 @@ def accounted(developer: Factory) -> str:
     if q == 1:
         return f"full batches, {epochs} steps"
     if not descent.order_is_public and descent.privacy.sampling == "allocation":
-        each = descent.privacy.steps_an_epoch
-        return f"one random step of every {each} that nobody is told, {epochs} steps"
+        steps = descent.privacy.steps_an_epoch
+        return f"one random step of every {steps} that nobody is told, {epochs} steps"
     if not descent.order_is_public:
         return f"sampling with probability {q:g} that nobody is told, {epochs} steps"
     taken = steps_taken(
@@ -113,7 +113,7 @@ def against(
     others = (np.arange(count) + away) % count
 
     def most_true(rate: float) -> float:
-        return float(rero_bound(run, kappa=rate).gamma)
+        return 1 - float(run.tradeoff(rate))
 
     violated = rates.roc_violations(
         -metrics.mse(targets, guess["images"]),
