@@ -43,6 +43,7 @@ def plot(
             f" {type(mechanism).__name__}: there is no noise to vary.",
         )
     baselines = domain.probability("kappas", np.array(kappas, float))
+    target = None if gamma is None else float(domain.probability("gamma", gamma))
     noises = np.append(mechanism.noise_multiplier * _TIMES, mechanism.noise_multiplier)
     runs = [dataclasses.replace(mechanism, noise_multiplier=float(n)) for n in noises]
     gammas = np.array([rero_bound(run, kappa=baselines).gamma for run in runs])
@@ -54,8 +55,8 @@ def plot(
         for kappa, values in zip(baselines, gammas.T, strict=True):
             axis.loglog(along[order], values[order], label=f"kappa {kappa:g}")
         axis.axvline(along[-1], color="black", linewidth=0.8)
-        if gamma is not None:
-            axis.axhline(float(gamma), color="black", linewidth=0.8, linestyle=":")
+        if target is not None:
+            axis.axhline(target, color="black", linewidth=0.8, linestyle=":")
         axis.grid(visible=True, alpha=0.3)
     axes[0].set(xlabel="noise multiplier", ylabel="gamma (at most)")
     axes[1].set(xlabel=f"epsilon at delta {float(delta):g}")

@@ -324,6 +324,7 @@ def test_every_public_function_and_dataclass_is_called_here():
         "composition.Composition",
         "guessing.Baseline",
         "guessing.kappa_from",
+        "plots.plot",
     }
 
 
