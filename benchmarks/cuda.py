@@ -288,7 +288,7 @@ def seed_search(on: Mesh) -> dict[str, Any]:
     algorithm, _ = _mnist(10)
     family = SeedFamily(draw=algorithm.victim.init)
     with mock.patch.object(parallel, "mesh", return_value=on):
-        screen = seeds.screen(family, [100, 200], [])
+        screen = seeds.screen(family, [100, 200])
         bounds = np.zeros((2, 32), np.float32)
         lowered = lower(on, screen.program, np.zeros(1, np.uint32), bounds, bounds)
     return described(compiled(lowered))
