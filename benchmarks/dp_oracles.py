@@ -99,8 +99,8 @@ def mechanism(rng: np.random.Generator, kind: str) -> tuple[dp.Guarantee, Losses
 
         if kind == "Laplace":
             return dp.Laplace(eps=eps, **zero), laplace
-        made = pld.from_laplace_mechanism(1 / eps, value_discretization_interval=1e-3)
-        return dp.LossDistribution(distribution=made, **zero), laplace
+        losses = pld.from_laplace_mechanism(1 / eps, value_discretization_interval=1e-3)
+        return dp.LossDistribution(distribution=losses, **zero), laplace
     failing = 0.0 if kind == "PureDP" else float(rng.uniform(0, 0.3))
 
     def response(present: bool) -> np.ndarray:
@@ -127,10 +127,10 @@ def check(rng: np.random.Generator, kind: str) -> tuple[bool, float]:
     """Return whether nothing is below the truth, and gamma over the true positives."""
     run, losses = mechanism(rng, kind)
     at = float(np.quantile(losses(False), rng.choice([0.5, 0.9, 0.99])))
-    found = {present: losses(present) for present in (False, True)}
+    drawn = {present: losses(present) for present in (False, True)}
 
     def share(present: bool, least: float, sign: int = 1) -> tuple[float, ...]:
-        many = int(np.sum(sign * found[present] > least))
+        many = int(np.sum(sign * drawn[present] > least))
         return *rates.clopper_pearson(many, DRAWS, LEVEL), many / DRAWS
 
     low, _, true = share(True, at)

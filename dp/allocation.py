@@ -119,12 +119,13 @@ def renyi(sigma: float, steps: int, epochs: int) -> tuple[np.ndarray, np.ndarray
     k = np.arange(_HIGHEST + 1.0)
     factorials = special.gammaln(k + 1)
     one = k * (k - 1) / 2 / sigma / sigma - factorials
-    power, result, left = one, np.where(k > 0, -np.inf, 0.0), steps
-    while left:
-        if left & 1:
+    # The series to the power of `steps`, by squaring.
+    power, result, exponent = one, np.where(k > 0, -np.inf, 0.0), steps
+    while exponent:
+        if exponent & 1:
             result = _product(result, power)
-        left >>= 1
-        if left:
+        exponent >>= 1
+        if exponent:
             power = _product(power, power)
     moments = (factorials + result - k * math.log(steps))[2:]
     slack = 1e-15 * (factorials[2:] + k[2:] * math.log(steps) + np.abs(moments))

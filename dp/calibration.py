@@ -195,9 +195,9 @@ def _reachable(gamma: Number, base: float) -> float:
 
 
 def _of_gamma(base: float, wanted: float, gamma: float, run: Any) -> float:
-    found = rero_bound(run, log_kappa=base)
-    above = float(found.log_gamma) - wanted
-    return 1e-300 if above <= 0 and found.gamma > gamma else above
+    bound = rero_bound(run, log_kappa=base)
+    above = float(bound.log_gamma) - wanted
+    return 1e-300 if above <= 0 and bound.gamma > gamma else above
 
 
 def _log_ratio(reached: float, allowed: float) -> float:

@@ -65,11 +65,11 @@ class Composition(Amplified):
         """Return orders that suit these baselines, and sums of Renyi divergences."""
         orders = poisson.orders_for(log_kappa, self.full.rho)
         orders = np.union1d(orders, np.arange(2, 65))
-        each = [
+        divergences = [
             poisson.renyi(orders, p.noise_multiplier, p.sampling_probability, p.steps)
             for p in self.parts
         ]
-        return orders, np.sum(each, axis=0)
+        return orders, np.sum(divergences, axis=0)
 
     def event(self) -> "dp_event.DpEvent":
         """Return dp-accounting's event: those of the parts, in their order."""
@@ -80,8 +80,8 @@ class Composition(Amplified):
 
 @functools.lru_cache(maxsize=8)
 def _composed(parts: tuple[PoissonGaussian, ...]) -> Distribution:
-    made = [part.losses()[0] for part in parts]
-    coarsest = max(loss_grid.grids(one)[0].spacing for one in made)
+    losses = [part.losses()[0] for part in parts]
+    coarsest = max(loss_grid.grids(one)[0].spacing for one in losses)
     again = [dataclasses.replace(part, grid=coarsest) for part in parts]
     total, *rest = [part.losses()[0] for part in again]
     for one in rest:

@@ -52,8 +52,8 @@ def delta_of_pairs(epsilons: np.ndarray, deltas: np.ndarray, epsilon: Number) ->
     """Return the least delta at epsilon that pairs of both imply; see `of_pairs`."""
     with np.errstate(invalid="ignore"):
         gaps = -np.expm1(np.minimum(0.0, np.nan_to_num(epsilon - epsilons, nan=0.0)))
-    found = deltas + (1 - deltas) * gaps / (1 + np.exp(-epsilons))
-    return float(np.min(found, initial=1.0))
+    certified = deltas + (1 - deltas) * gaps / (1 + np.exp(-epsilons))
+    return float(np.min(certified, initial=1.0))
 
 
 def of_mu(mu: float, delta: Number) -> float:

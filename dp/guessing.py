@@ -1,7 +1,7 @@
 """The baseline kappa of real records: how often they are guessed without a release.
 
-found = dp.kappa_from(images, error=mean_squared, threshold=0.0232)
-print(found, dp.rero_bound(run, log_kappa=found.log_kappas))
+baseline = dp.kappa_from(images, error=mean_squared, threshold=0.0232)
+print(baseline, dp.rero_bound(run, log_kappa=baseline.log_kappas))
 """
 
 import dataclasses

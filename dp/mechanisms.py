@@ -113,10 +113,10 @@ class Gaussian(Guarantee):
         """Return dp-accounting's event: one Gaussian a step."""
         from dp_accounting import dp_event
 
-        each = [dp_event.GaussianDpEvent(s) for s in self._sigmas.ravel().tolist()]
-        if len(each) == 1:
-            return dp_event.SelfComposedDpEvent(each[0], self.steps)
-        return dp_event.ComposedDpEvent(each)
+        events = [dp_event.GaussianDpEvent(s) for s in self._sigmas.ravel().tolist()]
+        if len(events) == 1:
+            return dp_event.SelfComposedDpEvent(events[0], self.steps)
+        return dp_event.ComposedDpEvent(events)
 
 
 def require_sampled(noise_multiplier: Number, steps: int, relation: str) -> None:
@@ -183,24 +183,24 @@ class Amplified(Guarantee):
         full = self.full.epsilon(delta)
         if not self.hidden or not full:
             return full
-        found, losses = [full], self.losses()
+        certified, losses = [full], self.losses()
         if self._larger_divergences:
-            found.append(self.renyi(np.asarray(np.log(delta))).epsilon(delta))
+            certified.append(self.renyi(np.asarray(np.log(delta))).epsilon(delta))
         if losses is not None:
-            found.append(loss_grid.epsilon(*losses, delta))
-        return min(found)
+            certified.append(loss_grid.epsilon(*losses, delta))
+        return min(certified)
 
     def delta(self, epsilon: Number) -> float:
         """Return the least delta at epsilon that is certified, under the relation."""
         full = self.full.delta(epsilon)
         if not self.hidden or not full:
             return full
-        found, losses = [full], self.losses()
+        certified, losses = [full], self.losses()
         if self._larger_divergences:
-            found.append(self.renyi(np.asarray(np.log(full))).delta(epsilon))
+            certified.append(self.renyi(np.asarray(np.log(full))).delta(epsilon))
         if losses is not None:
-            found.append(loss_grid.delta(*losses, epsilon))
-        return min(found)
+            certified.append(loss_grid.delta(*losses, epsilon))
+        return min(certified)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

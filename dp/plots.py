@@ -42,6 +42,7 @@ def plot(
             "Expected {} to have a noise_multiplier of one number, not"
             f" {type(mechanism).__name__}: there is no noise to vary.",
         )
+    domain.finite_above("noise_multiplier", mechanism.noise_multiplier, 0)
     baselines = domain.probability("kappas", np.array(kappas, float))
     target = None if gamma is None else float(domain.probability("gamma", gamma))
     noises = np.append(mechanism.noise_multiplier * _TIMES, mechanism.noise_multiplier)

@@ -76,6 +76,9 @@ class Kernel(Method):
         """Fit, judge on the validation models, and save; or read what was saved."""
         started = time.monotonic()
         model, _ = learned(self, run)
+        metrics = run.workdir / "metrics.jsonl"
+        if metrics.exists():  # of the run that is gone on with
+            return model
         unseen = slice(run.num_train, None)
         guesses, named = model.labelled(run.features[unseen])
         line = {
@@ -87,7 +90,7 @@ class Kernel(Method):
         }
         run.still_ours()
         text = json.dumps(line) + "\n"
-        files.write_bytes(run.workdir / "metrics.jsonl", text.encode())
+        files.write_bytes(metrics, text.encode())
         return model
 
 

@@ -20,7 +20,8 @@ class ShadowModels:
       weights, images, labels: one row per model.
       layout: which slice of theta is which array of the victim; () where that isn't
         known. It lets a network see the first layer's weights as pictures.
-    Raises: ValueError: arrays that don't have one row per model.
+    Raises: ValueError: arrays that don't have one row per model, a layout of another
+      number of weights.
     """
 
     weights: Float32[np.ndarray, "models params"]
@@ -33,6 +34,12 @@ class ShadowModels:
             raise ValueError(
                 f"Expected one row per model in weights, images and labels, got"
                 f" {len(self.weights)}, {len(self.images)} and {len(self.labels)}."
+            )
+        if self.layout and self.layout[-1].stop != self.weights.shape[1]:
+            raise checks.FieldError(
+                "layout",
+                f"Expected {{}} to end at {self.weights.shape[1]}, the number of"
+                f" weights, got {self.layout[-1].stop}.",
             )
 
     @classmethod

@@ -185,6 +185,19 @@ def test_a_network_sees_pictures_too(planted, key):
     assert errors(guess, unseen).mean() < 0.5 * errors(mean, unseen).mean()
 
 
+def test_a_layout_of_other_weights_is_refused(planted):
+    with pytest.raises(checks.FieldError, match="layout to end at 57, the number of"):
+        dataclasses.replace(planted, layout=LAYOUT[:2])
+
+
+def test_a_kernel_that_is_loaded_keeps_its_metrics(planted, key, tmp_path):
+    settings = {"key": key, "workdir": tmp_path, "progress": False}
+    reconn.train(planted, reconn.Kernel(), **settings)
+    metrics = (tmp_path / "metrics.jsonl").read_bytes()
+    reconn.train(planted, reconn.Kernel(), **settings)
+    assert (tmp_path / "metrics.jsonl").read_bytes() == metrics
+
+
 def test_a_row_holds_features_guesses_and_votes(rng):
     layout = InputLayout(
         num_features=5, image_shape=(2, 3, 2), num_guesses=2, num_votes=4

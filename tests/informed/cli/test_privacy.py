@@ -207,6 +207,9 @@ def test_ways_to_draw_batches_stand_side_by_side(capsys, tmp_path):
         assert rows[sampling]["gamma"] == alone["gamma"] < known
         assert rows[sampling]["epsilon"] == alone["epsilon"]
     assert picture.read_bytes().startswith(b"\x89PNG")
+    # Shuffled batches have no bound under a relation that moves other records.
+    moved = run(capsys, *options, "--sampling=poisson", "--relation=add_or_remove")
+    assert set(moved["samplings"]) == {"poisson", "allocation", "fixed"}
 
 
 def test_a_plot_has_the_bounds_of_more_and_less_noise():
