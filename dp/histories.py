@@ -7,14 +7,16 @@
     history = dp.History.of(json.load(open("history.json")))
     print(dp.rero_bound(history.mechanism("zero_out"), kappa=0.01))
 
-Two forms are known, as the packages have them (Opacus 1.6, jax-privacy 2.0):
+Three forms are known, as the packages have them (Opacus 1.6, jax-privacy 2.0):
 
 Opacus        `accountant.state_dict()`: "history", a list of (noise multiplier, sample
               rate, steps), and "mechanism", the name of its accountant
-jax-privacy   `accounting.analysis.DpParams` as a dictionary ("sampling_method" by its
-              name), with "num_updates" beside its fields
+jax-privacy   `dataclasses.asdict` of `accounting.analysis.DpParams`, with
+              "num_updates", the steps that were made, beside its fields
+jax-privacy   `dataclasses.asdict` of `keras_api.DPKerasConfig`
+An execution plan of jax-privacy has an event: `dp.from_event(plan.dp_event)`.
 
-Neither says whether batches were drawn as they assume; every bound is printed with what
+None says whether batches were drawn as they assume; every bound is printed with what
 it assumes and what holds otherwise. Settings that changed in the course of training are
 composed as they were under Poisson sampling; of batches of fixed size the worst counts
 for all steps.
@@ -48,6 +50,11 @@ _DP_PARAMS = (
     "noise_multipliers", "num_samples", "delta", "batch_size", "num_updates",
     "batch_size_scale_schedule", "batch_sizes", "is_finite_guarantee",
     "sampling_method", *_MORE,
+)  # fmt: skip
+_KERAS = (
+    "epsilon", "delta", "clipping_norm", "batch_size", "gradient_accumulation_steps",
+    "train_steps", "train_size", "poisson_sampling_in_fit", "noise_multiplier",
+    "rescale_to_unit_norm", "microbatch_size", "seed",
 )  # fmt: skip
 
 
@@ -97,11 +104,14 @@ class History:
             return _opacus(values)
         if "noise_multipliers" in values:
             return _jax_privacy(values)
+        if "train_steps" in values:
+            return _keras(values)
         raise domain.FieldError(
             "history",
-            "Expected {} to be what Opacus keeps (fields history, mechanism) or"
-            " jax-privacy (noise_multipliers, num_samples, batch_size, num_updates,"
-            f" ...); it has {', '.join(map(str, values)) or 'no field'}.",
+            "Expected {} to be what Opacus keeps (fields history, mechanism),"
+            " jax-privacy's DpParams (noise_multipliers, num_samples, batch_size,"
+            " num_updates, ...) or its DPKerasConfig (train_steps, ...); it has"
+            f" {', '.join(map(str, values)) or 'no field'}.",
         )
 
     def mechanism(self, relation: str) -> Run | Composition:
@@ -265,6 +275,41 @@ def _jax_privacy(values: Mapping[str, Any]) -> History:
     )
 
 
+def _keras(values: Mapping[str, Any]) -> History:
+    """Read DPKerasConfig as the settings of DpParams that it stands for."""
+    _known(values, _KERAS)
+    # Left as None, the noise is calibrated later, and nothing here says what it was.
+    for name, needed in {
+        "noise_multiplier": "a number",
+        "train_size": "a count",
+    }.items():
+        if values.get(name) is None:
+            raise domain.FieldError(
+                name,
+                f"Expected {{}} to be {needed}, got none. Of a Keras model,"
+                " get_noise_multiplier() says which noise it has.",
+            )
+    for name, needed, why in (
+        ("gradient_accumulation_steps", 1, "a record may be in several of the batches"),
+        ("poisson_sampling_in_fit", True, "fit draws no batches by Poisson sampling"),
+    ):
+        if values.get(name) != needed:
+            raise domain.FieldError(
+                name,
+                f"Expected {{}} to be {needed}, got {values.get(name)!r}: else {why},"
+                " and no bound here is for such a training.",
+            )
+    return _jax_privacy(
+        {
+            "noise_multipliers": values["noise_multiplier"],
+            "num_samples": values["train_size"],
+            "batch_size": values.get("batch_size"),
+            "num_updates": values["train_steps"],
+            "sampling_method": "POISSON",
+        }
+    )
+
+
 def _at(schedule: list[tuple[int, float]], step: int) -> float:
     """Return the value that holds at a step."""
     return [value for start, value in schedule if start <= step][-1]
@@ -298,6 +343,8 @@ def _over_steps(field: str, value: Any) -> list[tuple[int, float]]:
 
 
 def _number(field: str, value: Any) -> float:
+    if getattr(value, "shape", None) == ():  # a number of NumPy's or JAX's
+        value = value.item()
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise domain.FieldError(
             field, f"Expected {{}} to be made of numbers, got {_short(value)}."

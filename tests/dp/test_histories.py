@@ -18,6 +18,20 @@ JAX_PRIVACY = {
     "num_updates": 50,
     "sampling_method": "POISSON",
 }
+KERAS = {  # dataclasses.asdict of a DPKerasConfig
+    "epsilon": 9.0,
+    "delta": 1e-5,
+    "clipping_norm": 1.0,
+    "batch_size": 100,
+    "gradient_accumulation_steps": 1,
+    "train_steps": 50,
+    "train_size": 1000,
+    "poisson_sampling_in_fit": True,
+    "noise_multiplier": 1.1,
+    "rescale_to_unit_norm": True,
+    "microbatch_size": None,
+    "seed": None,
+}
 
 
 def epsilon_of(segments, delta=1e-5):
@@ -130,6 +144,41 @@ def test_jax_privacy_s_own_parameters_and_accountant():
     assert {"truncated_batch_size", "sampling_method", "is_finite_guarantee"} <= names
 
 
+def test_jax_privacy_s_parameters_with_a_growing_batch_are_taken_as_they_are():
+    accounts = pytest.importorskip("jax_privacy.accounting")
+    params = accounts.analysis.DpParams(
+        noise_multipliers=1.1,
+        num_samples=1000,
+        delta=1e-5,
+        batch_size=100,
+        batch_size_scale_schedule={20: 2},
+    )
+    history = dp.History.of(dataclasses.asdict(params) | {"num_updates": 50})
+    assert history.runs == ((1.1, 0.1, 20), (1.1, 0.2, 30))
+
+
+def test_the_event_of_a_jax_privacy_plan_is_its_mechanism():
+    plans = pytest.importorskip("jax_privacy.experimental.execution_plan")
+    config = plans.BandMFExecutionPlanConfig(
+        iterations=40,
+        strategy=[1.0],
+        epsilon=None,
+        delta=None,
+        noise_multiplier=1.2,
+        sampling_prob=0.1,
+    )
+    run = dp.from_event(config.plan.dp_event, relation="zero_out")
+    expected = {"noise_multiplier": 1.2, "sampling_probability": 0.1, "steps": 40}
+    assert run == dp.PoissonGaussian(**expected, relation="zero_out")
+
+
+def test_a_keras_configuration_is_read_as_what_it_samples():
+    history = dp.History.of(KERAS)
+    assert history.mechanism("zero_out") == dp.PoissonGaussian(
+        noise_multiplier=1.1, sampling_probability=0.1, steps=50, relation="zero_out"
+    )
+
+
 def test_jax_privacy_with_a_schedule_is_composed_step_by_step():
     kept = JAX_PRIVACY | {
         "noise_multipliers": [[0, 2.0], [10, 1.5]],
@@ -190,6 +239,10 @@ def test_a_history_without_a_probability_needs_records_and_batch():
             "Expected sampling_method",
         ),
         (JAX_PRIVACY | {"batch_size_scale_schedule": {"1": 2}}, "batch_sizes"),
+        (KERAS | {"noise_multiplier": None}, "noise_multiplier to be a number"),
+        (KERAS | {"poisson_sampling_in_fit": False}, "fit draws no batches"),
+        (KERAS | {"gradient_accumulation_steps": 4}, "several of the batches"),
+        (KERAS | {"new_field": 1}, "new_field is a field that isn't known"),
     ],
 )
 def test_what_is_no_history_is_refused(kept, said):
