@@ -58,6 +58,14 @@ class Batches:
     def __post_init__(self) -> None:
         in_a_batch(self.records, self.batch)
         domain.integer("epochs", self.epochs, 1)
+        if self.sampling == "weighted":
+            raise domain.FieldError(
+                "sampling",
+                "{} = 'weighted' has no bound from records and batch: some records are"
+                " drawn more often than batch / records, and those are protected less."
+                " If every record joins a step independently and in secret, give steps"
+                " and the sampling_probability of the record that is drawn most.",
+            )
         domain.choice("sampling", self.sampling, SAMPLINGS)
         domain.integer("epochs * steps an epoch", self.steps, 1)
 

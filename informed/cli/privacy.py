@@ -68,12 +68,13 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
     group.add_argument("--epochs", type=int, help="passes over the training records")
     group.add_argument(
         "--sampling",
-        choices=SAMPLINGS,
+        choices=(*SAMPLINGS, "weighted"),
         help="how batches are drawn. shuffled: every record in one batch an epoch, as"
         " data loaders do; poisson: every record takes part in every step with"
         " probability batch / records, and nobody is told who; allocation: every record"
         " joins one random step an epoch, and nobody is told which; fixed: a batch of"
-        " that size is drawn anew in each step, secretly",
+        " that size is drawn anew in each step, secretly; weighted: refused, for some"
+        " records are drawn more often than others",
     )
     group.add_argument(
         "--steps",

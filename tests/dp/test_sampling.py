@@ -244,6 +244,7 @@ def test_calibration_of_batches_undoes_what_is_wanted(sampling, relation, wanted
         ({"batch": 21}, "batch <= records = 20, got 21"),
         ({"batch": 0}, "batch >= 1, got 0"),
         ({"epochs": 0}, "epochs >= 1, got 0"),
+        ({"sampling": "weighted"}, "some records are drawn more often"),
         (
             {"sampling": "random"},
             "one of allocation, fixed, poisson, shuffled; got 'random'",
