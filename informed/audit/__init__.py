@@ -1,7 +1,7 @@
-"""Audit your own training: one function in, one report out.
+"""Audit a user's training function: can a record be read out of the models it releases?
 
-The package itself is callable: `informed.audit(train, data)`. `auditing` has the steps
-in order.
+The package itself is callable: `informed.audit(train, data)` returns a report.
+`auditing` has the steps in order.
 """
 
 import sys
@@ -28,7 +28,7 @@ class _Callable(types.ModuleType):
     """A module that can be called like a function."""
 
     def __call__(self, *arguments: Any, **named: Any) -> Report:
-        """Audit a training; see `informed.audit.auditing.audit`."""
+        """Audit a training function; see `informed.audit.auditing.audit`."""
         return audit(*arguments, **named)
 
 

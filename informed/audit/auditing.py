@@ -1,4 +1,8 @@
-"""The audit: pre-flight, released and shadow models, attacks, noise, and one report."""
+"""Run a whole audit: from a user's training function and data to a `Report`.
+
+The steps are a pre-flight, released and shadow models, the attacks on them, attacks on
+noisy training beside their bound, and the comparison with the true records.
+"""
 
 import dataclasses
 import os
@@ -27,9 +31,9 @@ from shadow.data import Examples
 from shadow.tables import Table
 
 Progress = Callable[[str], None]
-# Share of the time for what comes after everything: judging, pictures, the page.
+# Share of the time for the last steps: judging, pictures, the page.
 _LAST = 0.03
-# Parts that an audit may leave out.
+# Parts that the user may skip.
 PARTS = ("inversion", "noise")
 
 
@@ -41,10 +45,11 @@ class AuditConfig:
       targets: largest number of records to attack.
       fixed: size of the set that the adversary knows; None: half of the data, at most
         1,000.
-      minutes: time that the whole audit may take.
-      threshold: the success rate of reconstruction for which to find the least noise.
-      reconn: also train a network that refines the kernel's guesses; minutes.
-      skip: parts that are left out, of `PARTS`.
+      minutes: time limit of the whole audit.
+      threshold: success rate of reconstruction; the least noise that keeps its bound
+        there is reported.
+      reconn: also train a network that refines the kernel's guesses; takes minutes.
+      skip: parts to leave out, from `PARTS`.
       seed: root of the draw of records and of all other randomness.
     """
 
@@ -85,7 +90,7 @@ def audit(
     progress: Progress = lambda _: None,
     **config: Any,
 ) -> Report:
-    """Could someone who knows the rest read one record out of what this training ships?
+    """Attack models that `train` releases, with knowledge of all records but one.
 
         audit = informed.audit(train, "mine.npz", targets=20, minutes=10)
         audit.save("audit.html")
@@ -95,14 +100,14 @@ def audit(
       data: an .npz file (images and labels), a TFDS name, a folder of images a class, a
         .csv table; or (images, labels), a mapping of "images" and "labels",
         `shadow.Examples`, `shadow.tables.Table`.
-      label: the column of labels, of a table.
+      label: for a table, the column of labels.
       data_dir: folder of prepared TFDS data sets; None: TFDS_DATA_DIR.
-      predict, privacy: where they aren't in the file of `train`.
-      version: of `train`, where its source can't be hashed.
-      progress: called with what is done next.
+      predict, privacy: see `contract`; needed if the file of `train` lacks them.
+      version: names this version of `train` if its source can't be hashed.
+      progress: called with the name of every step as it begins.
       config: fields of `AuditConfig`.
-    Raises: AuditStoppedError: see the message; ValueError: arguments that can't be;
-      RuntimeError: the training function raised.
+    Raises: AuditStoppedError: the pre-flight found a fault that voids the audit;
+      ValueError: invalid arguments; RuntimeError: the training function raised.
     """
     started = time.monotonic()
     settings = checks.build(AuditConfig, config, "audit")
@@ -163,7 +168,7 @@ def audit(
             progress=progress,
         )
         played = trials.continued(played, models, checked, schedule, progress)
-        # What they tell, against the truth.
+        # Compare the attacks' guesses with the true records.
         progress("writing it down")
         pool, targets = audited.known_to_all, models.targets
         groups = None if table is None else table.groups
@@ -227,7 +232,7 @@ def check(
     """Run the pre-flight alone; arguments as for `audit`.
 
     Args:
-      limit: seconds of the audit that it belongs to.
+      limit: time limit of the whole audit, in seconds; the pre-flight uses a share.
     """
     settings = AuditConfig() if settings is None else settings
     terms = contract.load_training(
@@ -248,7 +253,7 @@ def check(
 def load(
     source: Any, *, label: str | None = None, data_dir: str | None = None
 ) -> tuple[Examples, Table | None]:
-    """Load data of whatever kind, and the table where it is one; see `audit`.
+    """Load data of any kind that `audit` accepts, with its table if it is tabular.
 
     Raises: ValueError, FileNotFoundError, ImportError: see `shadow.load` and `tables`.
     """

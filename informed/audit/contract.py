@@ -1,4 +1,4 @@
-"""The contract of an audit: how the user's training function is found and called.
+"""What an audit asks of the user's training function, and how it loads the function.
 
     train(images, labels, key) -> what is released
 
@@ -10,10 +10,10 @@ estimator of scikit-learn (`released`).
 The file may also define:
 
     predict(released, images) -> scores (examples, classes)   for accuracy and black box
-    PRIVACY = {"noise_multiplier": 1.0, "steps": 100, ...}     what bounds may rely on
+    PRIVACY = {"noise_multiplier": 1.0, "steps": 100, ...}    DP-SGD, for the bounds
 
-If `train` takes a keyword `noise_multiplier`, other values of it are tried. Its default
-must be the noise that PRIVACY declares: targets are trained with it.
+If `train` takes a keyword `noise_multiplier`, the audit also tries other values. The
+default must be the noise that PRIVACY declares: released models are trained with it.
 """
 
 import dataclasses
@@ -34,7 +34,7 @@ from shadow.training import foreign
 SEEDS = ("seed", "random_seed", "random_state")
 TAKES = ("key", "seed", "nothing")
 NOISE = "noise_multiplier"
-# What bounds compare training with: a record whose gradient is zero.
+# Neighbouring data sets of the bounds: the record's gradient is replaced by zero.
 RELATION = "zero_out"
 _FIELDS = (NOISE, "steps", "sampling_probability", "clip_norm")
 
@@ -44,9 +44,9 @@ class InFile:
     """A function referenced by its file, so that other processes can load it.
 
     Attributes:
-      path: of the file.
-      name: of the function.
-      content: SHA-256 of the file as it was when the function was found.
+      path: path of the file.
+      name: name of the function.
+      content: SHA-256 of the file when the function was first loaded.
     """
 
     path: str
@@ -54,7 +54,7 @@ class InFile:
     content: str
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """Call the function, in the file as it was.
+        """Call the function, loading its file first if this process hasn't.
 
         Raises: ValueError: the file was changed before this process had read it.
         """
@@ -67,17 +67,17 @@ class Contract:
     """A training function, and what is known about it before it runs.
 
     Attributes:
-      train: the function, as it can be sent to other processes.
-      name: for people, such as "mine.py:train".
+      train: the function, in a form that can be sent to other processes.
+      name: name to display, such as "mine.py:train".
       takes: one of `TAKES`, what its third argument is.
       predict: (released, images) -> scores (examples, classes), or None.
-      privacy: what its noise is said to be; None: it adds none.
-      noisy: whether it takes the keyword `noise_multiplier`.
-      default_noise: the default of that keyword, which is what training adds where
-        nobody says otherwise; None: it has none, or it is no number.
-      shipped_noise: the noise multiplier of what is released, by `declared`; None: it
-        declares none.
-      version: a hash of the source, or the user's own.
+      privacy: PRIVACY, the declared DP-SGD; None: training adds no noise.
+      noisy: whether `train` takes the keyword `noise_multiplier`.
+      default_noise: default value of that keyword; None: there is none, or it isn't a
+        number.
+      shipped_noise: the noise multiplier of released models, by `declared`; None:
+        PRIVACY is missing.
+      version: a hash of the source, or the user's name for it.
     """
 
     train: Callable
@@ -102,11 +102,11 @@ def load_training(
 
     Args:
       where: "mine.py:train", or the function itself.
-      version: names this version of it; None: a hash of its source.
-      predict, privacy: where they aren't in the file.
-    Raises: FieldError: no such function, or one that can't be called as the contract
-      says, or noise that it doesn't add; FileNotFoundError; ValueError: the file can't
-      be run.
+      version: names this version of the function; None: a hash of its source.
+      predict, privacy: replace the ones in the file.
+    Raises: FieldError: there is no such function, it can't be called as the contract
+      says, or PRIVACY declares noise that it doesn't add; FileNotFoundError;
+      ValueError: the file can't be run.
     """
     if isinstance(where, str):
         path, colon, name = where.rpartition(":")
@@ -166,11 +166,11 @@ def _hash(file: Path) -> str:
 
 @functools.cache
 def _module(file: Path, content: str) -> ModuleType:
-    """Load a file with this content; it can import its neighbours.
+    """Load a Python file if its SHA-256 is `content`; it can import its neighbours.
 
     A neighbour that this process has imported is not loaded again.
 
-    Raises: ValueError: the file has another content, or can't be run.
+    Raises: ValueError: the file has changed, or can't be run.
     """
     if _hash(file) != content:
         raise ValueError(f"{file} was changed while it was audited. Begin again.")
@@ -195,7 +195,7 @@ def _module(file: Path, content: str) -> ModuleType:
 def takes_of(function: Callable) -> str:
     """Return the kind of a training function's third argument, one of `TAKES`.
 
-    Raises: FieldError: it can't be called with images, labels and a key.
+    Raises: FieldError: the function can't be called with images, labels and a key.
     """
     parameters = list(inspect.signature(function).parameters.values())
     places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, _EITHER)]
@@ -214,14 +214,14 @@ def takes_of(function: Callable) -> str:
     if third.annotation in (int, "int") or third.name in SEEDS:
         return "seed"
     if third.name != "key" and third.default is not third.empty:
-        return "nothing"  # an option of the user's
+        return "nothing"  # the third parameter is an unrelated option
     return "key"
 
 
 def mechanism(privacy: Mapping[str, Any], sigma: float) -> dp.PoissonGaussian:
-    """Describe DP-SGD as PRIVACY declares it, at a noise multiplier.
+    """Return the mechanism that PRIVACY declares, at noise multiplier `sigma`.
 
-    Raises: FieldError: a field is missing, unknown, or has no such value.
+    Raises: FieldError: a field is missing, unknown or invalid.
     """
     for name in privacy:
         checks.choice("PRIVACY", name, _FIELDS)
@@ -238,14 +238,14 @@ def mechanism(privacy: Mapping[str, Any], sigma: float) -> dp.PoissonGaussian:
 def declared(
     privacy: Mapping[str, Any], *, given: bool, default: float | None
 ) -> float:
-    """Return the noise multiplier of the targets' training, which the bound is of.
+    """Return the noise multiplier of the released models, for which the bound holds.
 
     Args:
-      privacy: what training declares.
+      privacy: PRIVACY, what training declares.
       given: whether training takes the noise multiplier as an argument.
-      default: of that argument; None: it has none, or it is no number.
-    Raises: FieldError: PRIVACY is no mechanism, or names other noise than training adds
-      when nobody says otherwise.
+      default: default of that argument; None: there is none, or it isn't a number.
+    Raises: FieldError: PRIVACY is invalid, or declares other noise than training adds
+      by default.
     """
     named = privacy.get("noise_multiplier")
     if named is None and not given:

@@ -1,4 +1,7 @@
-"""How this machine trains the audited models: the engine, and the time per model."""
+"""How an audit trains models: batched JAX or worker processes, and the time per model.
+
+The pre-flight calls it once; the audit then plans with the engine and the timing.
+"""
 
 import contextlib
 import dataclasses
@@ -23,19 +26,20 @@ from shadow.training.algorithm import Draw
 
 # A batch that takes fewer seconds is timed three times.
 _SHORT_S = 1.0
-# A process's first model that takes longer than this, in terms of one here, imports.
+# If a process's first model takes this many times as long as one here, it includes
+# imports and isn't counted.
 _SLOWER = 1.2
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Timing:
-    """How long models take in the audit's way of training.
+    """The measured time per model, and whether equal arguments gave equal weights.
 
     Attributes:
-      at_once: models that are trained at once.
-      seconds_each: how long each of them takes.
-      same: whether all of them had the same weights, as their arguments were equal.
-      theta: the weights of a model of another process; None: none was asked.
+      at_once: number of models trained in parallel.
+      seconds_each: seconds that one of these models takes.
+      same: whether all models, trained on equal arguments, had the same weights.
+      theta: weights of a model that another process trained; None: none was.
     """
 
     at_once: int
@@ -45,7 +49,7 @@ class Timing:
 
 
 def engine_of(subject: Subject) -> tuple[str, str]:
-    """Choose the engine that can train the models; say why no faster one can."""
+    """Choose the fastest engine that works, and say why no faster one does."""
     fixed, targets = subject.fixed, subject.split.test
     data = jnp.asarray(fixed.images), jnp.asarray(fixed.labels)
     algorithm = dataclasses.replace(subject, engine="jax").algorithm()
@@ -87,13 +91,13 @@ def engine_of(subject: Subject) -> tuple[str, str]:
 def timed(factory: Factory, image: np.ndarray, label: int, expected: float) -> Timing:
     """Train identical models on one target, as many in parallel as this machine can.
 
-    The first batch compiles, and the first model of each process imports what it needs:
-    they aren't counted, unless a process took no longer than expected.
+    The first batch includes compilation, and the first model of a process includes
+    imports. Neither is counted, unless the process took no longer than expected.
 
     Args:
-      factory: what trains them, by a key that is public.
-      image, label: of the target, the same for all of them.
-      expected: seconds of a model in this process.
+      factory: trains the models, with a public key.
+      image, label: the target, the same for all models.
+      expected: seconds that a model takes in this process.
     """
 
     def equal(count: int) -> Examples:
@@ -111,7 +115,7 @@ def timed(factory: Factory, image: np.ndarray, label: int, expected: float) -> T
             same = same and np.array_equal(first, again)
         each = float(np.median(seconds))
         return Timing(at_once=count, seconds_each=each, same=same)
-    # No more at once than there are processes, or the time would be a sum.
+    # With more models than processes, the time would be that of several in a row.
     count = parallel.processes(factory.algorithm)
     assert isinstance(factory.algorithm, PythonFunction)
     train = functools.partial(_train_timed, factory.algorithm.train)
@@ -143,10 +147,10 @@ def theta_of(result: Any) -> np.ndarray:
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Give foreign code one thread, as in the processes that models are trained in.
+    """Limit numerical libraries to one thread, as worker processes do.
 
-    With as many threads as cores it is slower by up to thirty times where other jobs
-    run, and its sums are rounded otherwise.
+    With one thread per core they are up to thirty times slower while other jobs run,
+    and they round sums differently.
     """
     torch: Any = sys.modules.get("torch")
     threads = None if torch is None else torch.get_num_threads()

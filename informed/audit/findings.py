@@ -1,4 +1,7 @@
-"""The results of a pre-flight: findings and measurements."""
+"""The results of an audit's pre-flight: faults of the training function, measurements.
+
+`preflight` fills them in; the audit plans by them and the report prints them.
+"""
 
 import dataclasses
 from typing import Any
@@ -18,13 +21,13 @@ LEVELS = ("stops", "weakens", "note")
 class AuditStoppedError(ValueError):
     """The audit cannot start; the message says what the user must fix."""
 
-    # The status with which the command line ends.
+    # Exit code of the command line.
     exit_code = 3
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Finding:
-    """Something that a pre-flight says about the training function.
+    """A fault or a remark about the training function, with its remedy.
 
     Attributes:
       level: "stops" (no audit until the user fixes it), "weakens" (the audit goes on
@@ -48,7 +51,8 @@ class Preflight:
     """The result of a pre-flight; `subject` says how the audit trains models.
 
     Attributes:
-      subject: with engine, deterministic, position and answering set by it.
+      subject: the audit's subject; the pre-flight has set its engine, deterministic,
+        position and answering.
       returned: what training returned for the first target; decides which attacks
         apply.
       findings: most serious first.
@@ -60,7 +64,8 @@ class Preflight:
       at_once: number of models trained in parallel.
       busy: share of the cores used by other jobs when times were measured; None:
         unknown.
-      order_matters, key_matters: whether weights change with them; None: not tried.
+      order_matters, key_matters: whether the order of records, and the key, change the
+        weights; None: not tried.
       accuracy: one model's accuracy on public records; None: it gives no predictions.
     """
 
@@ -115,7 +120,7 @@ class Preflight:
 
 
 def of_returned(returned: Any) -> list[Finding]:
-    """Return what the arrays say that training returned, and what isn't among them."""
+    """Return findings about returned arrays: unusual ones, and ones that are absent."""
     theta, findings = theta_of(returned), []
     if not theta.size:
         findings.append(
@@ -142,7 +147,7 @@ def of_returned(returned: Any) -> list[Finding]:
 
 
 def of_estimator(returned: Any) -> Finding | None:
-    """Return a warning of an estimator that stores what no attack here looks at."""
+    """Return a warning if an estimator may store data that no attack here reads."""
     if not released.is_estimator(returned) or pipelines.supported(returned):
         return None
     name = type(returned).__name__
@@ -162,11 +167,11 @@ def of_estimator(returned: Any) -> Finding | None:
 
 
 def fault_of(scores: np.ndarray, asked: Examples) -> tuple[str, str]:
-    """Say what is wrong with a model's scores and what to do; "" if nothing is.
+    """Return what is wrong with a model's scores, and the remedy; "" if nothing is.
 
     Args:
-      scores: what predict gave.
-      asked: the records that it was asked about.
+      scores: the scores that `predict` returned.
+      asked: the records that were queried.
     """
     count, classes = len(asked), asked.num_classes
     if scores.ndim != 2 or len(scores) != count:

@@ -1,16 +1,16 @@
-"""Training with noise: the success rate of an attack beside its upper bound.
+"""Attack an audited training function at several noise levels, beside the ReRo bound.
 
-For a training function that takes `noise_multiplier` and declares its steps in PRIVACY.
-The game is the one that bounds assume. One of m candidate records, drawn uniformly, was
-trained on, so that the baseline success rate kappa is 1/m. The adversary knows
-everything but the noise, the sample and the seed, and names one candidate from the
-released weights.
+It needs a training function that takes `noise_multiplier` and declares its steps in
+PRIVACY. The game is the one that the bounds assume: the model was trained on one of m
+candidate records, drawn uniformly, so the baseline success rate kappa is 1/m. The
+adversary knows everything but the noise, the draw and the seed, and names a candidate
+from the released weights.
 
-The attack trains models on each candidate: without noise, for the directions in which
-their weights differ; with noise, for how they scatter along these. It names the
-likeliest candidate (Gaussians of one covariance). The bound is that of DP-SGD as
-declared in PRIVACY. It holds if the function does what PRIVACY says, which nobody
-checks here.
+The attack trains models on each candidate: without noise to find the directions in
+which their weights differ, with noise to measure the scatter along these directions.
+It names the likeliest candidate (Gaussians of one covariance). The bound is that of
+DP-SGD as declared in PRIVACY. It holds only if the function does what PRIVACY says,
+which this file does not check.
 """
 
 import contextlib
@@ -32,9 +32,9 @@ from shadow.data import Examples
 
 DELTA = 1e-5
 CANDIDATES = 4
-# Times the noise that PRIVACY names.
+# Noise multipliers to try, as multiples of the one in PRIVACY.
 _FACTORS = (0.1, 0.25, 1.0, 2.5)
-# Models of each candidate that the adversary learns from, and that are then named.
+# Models per candidate: to fit the attack on, and to attack.
 LEARNT, PLAYED = 24, 20
 
 
@@ -46,15 +46,15 @@ def measured(
     seconds_a_model: float,
     progress: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Measure attack and bound over noise multipliers.
+    """Measure the attack's success and its bound over noise multipliers.
 
     Args:
-      subject: what is audited.
-      threshold: how often a reconstruction may succeed, for the least noise.
-      limit: seconds that all noise multipliers may take; None: nothing is played, and
-        what training declares is there all the same.
-      seconds_a_model: how long a model takes.
-      progress: called with what is done next.
+      subject: the audit's training function and data.
+      threshold: bound on success for which to calibrate the least noise.
+      limit: seconds for all noise multipliers together; None: don't attack, only
+        report the bound of the declared noise.
+      seconds_a_model: seconds per model.
+      progress: called with the name of every step as it begins.
     Returns: rows of noise_multiplier, epsilon, success (a share with its interval),
       bound, violation, accuracy; kappa; calibrated, the least noise at which the bound
       is the threshold; why_not.
@@ -93,7 +93,7 @@ def measured(
     candidates, quiet = _candidates(subject), None
     if contract.noisy and affordable:
         without = subject.factory("shadow", noise=0.0)
-        # Training may refuse to add none; the game can do without.
+        # Training may refuse a noise multiplier of 0; the attack works without it.
         with contextlib.suppress(Exception):
             quiet = np.asarray(without.train(candidates), np.float64)
     if quiet is None and affordable:
@@ -126,7 +126,7 @@ def measured(
 
 
 def _candidates(subject: Subject) -> Examples:
-    """Choose a target, and public records of other labels where there are any."""
+    """Choose a target and public records, of other labels if there are any."""
     targets, public = subject.split.test, subject.split.shadow
     _, first = np.unique(public.labels, return_index=True)
     fresh = np.sort(first[public.labels[first] != targets.labels[0]])
@@ -142,16 +142,16 @@ def _played(
     candidates: Examples,
     quiet: np.ndarray | None,
 ) -> dict[str, Any]:
-    """Play which candidate was trained on, and hold it against the bound.
+    """Attack models of one noise multiplier, and compare success with the bound.
 
     Args:
-      quiet: (candidates, params), weights without noise; None: not to be had.
+      quiet: (candidates, params), weights trained without noise; None: unavailable.
     """
     noise = sigma if subject.contract.noisy else None
     factory = subject.factory("released", answers=True, secret=True, noise=noise)
     labels = np.repeat(np.arange(len(candidates)), LEARNT)
     truth = np.repeat(np.arange(len(candidates)), PLAYED)
-    # The numbers of the models decide their noise, which is fresh for all of them.
+    # A model's id decides its noise, so distinct ids give independent noise.
     learnt = factory.train(candidates.take(labels), ids=np.arange(len(labels)))
     ids = len(labels) + np.arange(len(truth))
     played = np.asarray(factory.train(candidates.take(truth), ids=ids))
@@ -182,10 +182,10 @@ def likeliest(
     which the centres differ, the class is argmin_c (x - m_c)^T S^-1 (x - m_c).
 
     Args:
-      theta, labels: models, and which candidate each was trained on, to learn from.
-      asked: weights of models whose candidate is to be named.
-      quiet: (classes, params), means without noise, for the directions that count;
-        None: the means of theta.
+      theta, labels: models to fit on, and the candidate that each was trained on.
+      asked: weights of the models to classify.
+      quiet: (classes, params), means without noise, which give the directions; None:
+        the means of theta.
     """
     classes = np.unique(labels)
     means = np.stack([theta[labels == c].mean(axis=0) for c in classes])

@@ -1,4 +1,4 @@
-"""The pre-flight: test a training function by a few runs before it is audited.
+"""The pre-flight of an audit: test the user's training function by a few runs.
 
 Do the same arguments give the same weights? Do another target, another order or another
 key give other weights? Can JAX trace and differentiate the function? How long does a
@@ -20,22 +20,23 @@ from informed.audit.findings import LEVELS, Finding, Preflight
 from informed.audit.subject import Subject
 from shadow import checks, limits, released
 
-# Share of an audit's time for questions that it can do without.
+# Share of an audit's time for optional tests.
 SHARE = 0.2
-# Seconds that one question of the pre-flight may take.
+# Longest time for one test, in seconds.
 _PATIENCE_S = 60.0
 # Two trainings count as the same below this share of the distance between the
 # weights of two targets.
 _SAME = 1e-3
-# Of what a record changes: from it on it is another training, not another device.
+# Two trainings that differ by more than this share of that distance differ by more
+# than the rounding of another device.
 _OTHER = 0.3
-# How far outside of [0, 1] a target is tried: a step of an inversion may go farther.
+# A target is tried this far outside of [0, 1]. Steps of an inversion may go farther.
 _OUTSIDE = 0.05
-# Places in the training set at which a target is tried, where the last does nothing.
+# Positions in the training set to try if a target at the last one has no effect.
 _PLACES = 8
-# A place counts as another place where a target there moves the weights so many times
-# as far as one at the end. Orders of mini-batches alone make a difference below 1.5 on
-# the examples of the documentation.
+# Another position is chosen if a target there moves the weights this many times as far
+# as at the end. On the examples of the documentation, the order of mini-batches alone
+# makes a factor below 1.5.
 _FURTHER = 1.5
 _OTHER_SHAPE = "give weights of another shape, which no attack on weights compares"
 _KEEP_SHAPES = (
@@ -52,10 +53,10 @@ def check(
     """Run the training function a few times; return findings and measurements.
 
     Args:
-      subject: what is audited; its engine is found out here.
-      progress: called with what is done next.
-      limit: seconds of the audit; a fifth of them may go into questions that it can do
-        without. A few trainings are run in any case.
+      subject: the training function and data; its engine is determined here.
+      progress: called with the name of every test as it begins.
+      limit: seconds of the audit; optional tests may take a fifth of them. A few
+        trainings are run in any case.
     Raises: RuntimeError: the function raises; FieldError: it returns no arrays.
     """
     started = time.monotonic()
@@ -95,8 +96,8 @@ class Probe:
     """A training function run in this process, with one thread.
 
     It runs uncompiled until `compile`, because a compiled impure function would draw
-    only once. Its key is that of the released models, which are the models that the
-    pre-flight is about: with another key, training may omit other records.
+    only once. Its key is that of the released models, because training with another
+    key may omit other records.
     """
 
     def __init__(self, subject: Subject, noise: float | None = None) -> None:
@@ -106,13 +107,13 @@ class Probe:
         self._train = self.call.train
 
     def compile(self) -> None:
-        """Train by way of `jax.jit` from now on, as models are trained together."""
+        """Train under `jax.jit` from now on, as batches of models are trained."""
         call = self.subject.call()
         together = dataclasses.replace(self.subject, engine="jax")
         self.key = together.factory("released").public_key
 
         def arrays(*arguments: Any) -> list[Any]:
-            # Strings among what is returned can't leave a compiled function.
+            # A compiled function can't return strings.
             return [part.array for part in released.parts(call.train(*arguments))]
 
         train = jax.jit(arrays)
@@ -135,7 +136,7 @@ class Probe:
 
         Args:
           data: images and labels; each run gets copies, as it may shuffle in place.
-          key: a key of JAX's, or an int; None: that of the released models.
+          key: a JAX key, or an int; None: the key of the released models.
         """
         key = self.key if key is None else key
         started = time.monotonic()
@@ -163,7 +164,7 @@ class _Questions:
         self.order_matters: bool | None = None
         self.key_matters: bool | None = None
         self.accuracy: float | None = None
-        # Between the weights of two targets; between two runs of the same arguments.
+        # Distances between the weights of two targets, and of two identical runs.
         self.apart = self.rounding = 0.0
         self.seconds_each, self.seconds_a_model, self.at_once = 0.0, 0.0, 1
 
@@ -177,11 +178,11 @@ class _Questions:
         self.findings.append(Finding(level=level, what=what, remedy=remedy))
 
     def affords(self, trainings: int) -> bool:
-        """Say whether there is time for so many trainings in this process."""
+        """Return whether there is time for this many trainings in this process."""
         return trainings * self.seconds_each < min(_PATIENCE_S, self.clock.left)
 
     def train_once(self) -> None:
-        """Train one model, and look at what it returns.
+        """Train one model, and check the arrays that it returns.
 
         Raises: RuntimeError: the function raises.
         """
@@ -202,7 +203,7 @@ class _Questions:
         self.findings += findings.of_returned(self.returned)
 
     def train_again(self) -> None:
-        """Find whether the same arguments give the same weights."""
+        """Test whether the same arguments give the same weights."""
         self.progress("training it again")
         _, again = self.probe(self.data)
         # The first training may have imported and compiled what it needs.
@@ -223,7 +224,7 @@ class _Questions:
             )
 
     def choose_engine(self) -> None:
-        """Find out whether JAX can trace and differentiate the function."""
+        """Test whether JAX can trace and differentiate the function."""
         self.progress("trying what JAX can do with it")
         fastest, reason = "processes", ""
         if self.deterministic:
@@ -232,7 +233,7 @@ class _Questions:
             self.say("note", reason)
         if fastest != "processes":
             self.probe.compile()
-            # Compiled sums round otherwise: later runs are held against this one.
+            # Compiled sums round differently, so later runs are compared with this one.
             _, self.theta = self.probe(self.data)
         self.subject = dataclasses.replace(
             self.subject, engine=fastest, deterministic=bool(self.deterministic)
@@ -244,7 +245,7 @@ class _Questions:
         _, other = self.probe(self.other_data)
         shapes = {self.theta.shape, other.shape}
         if released.is_estimator(self.returned):
-            # Two sets of support vectors may happen to be of one size.
+            # Two sets of support vectors may have the same size by chance.
             more = range(2, min(_PLACES, len(self.subject.split.test)))
             if self.affords(len(more)):
                 sets = [self.subject.training_set(i) for i in more]
@@ -255,7 +256,7 @@ class _Questions:
         self.apart = float(np.linalg.norm(other - self.theta))
 
     def change_order_and_key(self) -> None:
-        """Find whether another order, another key, give other weights."""
+        """Test whether another order, or another key, gives other weights."""
         if not (self.deterministic and self.affords(2)):
             return
         self.progress("another order, another key")
@@ -278,12 +279,12 @@ class _Questions:
             self.say("note", "the key changes nothing: training draws nothing from it")
 
     def place_the_target(self) -> None:
-        """Put targets where in the training set they move the weights furthest.
+        """Put targets at the position where they move the weights furthest.
 
         A validation split, or batches sampled by a public seed, omits the records at
         some positions. Records at other positions aren't protected by that.
         """
-        # Where there was no time to ask whether the key matters, it may.
+        # If there was no time to test whether the key matters, assume that it may.
         if self.deterministic and (self.key_matters is not False or not self.apart):
             last = len(self.subject.fixed)
             places = np.linspace(0, last, min(_PLACES, last + 1)).round().astype(int)
@@ -308,7 +309,7 @@ class _Questions:
             self.say("weakens", what, remedy)
 
     def _move_the_target(self, last: int, places: np.ndarray) -> None:
-        """Try the target at other places than the last, and keep the best."""
+        """Try the target at positions other than the last, and keep the best."""
         self.progress("moving the target to other places")
         moved = dict.fromkeys(places.tolist(), 0.0) | {last: self.apart}
         for place in places:
@@ -340,9 +341,9 @@ class _Questions:
             )
 
     def leave_the_range(self) -> None:
-        """Find whether training takes a target a little outside of [0, 1].
+        """Test whether training accepts a target slightly outside of [0, 1].
 
-        Inversion searches there: a step may not end where a check says that records do.
+        Inversion steps outside of the range, so training must not refuse such records.
         """
         if not self.deterministic or not self.affords(1):
             return
@@ -364,7 +365,7 @@ class _Questions:
             )
 
     def change_the_noise(self) -> None:
-        """Find whether there can be the noise that training declares."""
+        """Test whether declared noise depends on the key and the noise multiplier."""
         contract = self.subject.contract
         if contract.privacy is None or not self.deterministic:
             return
@@ -387,18 +388,18 @@ class _Questions:
                 )
 
     def ask_the_model(self) -> None:
-        """Ask the model for scores of public records: its accuracy, its black box.
+        """Query the model on public records, for its accuracy and black-box attacks.
 
-        Whoever releases what no attack here looks at is warned.
+        Also warn about estimators that may store data that no attack here reads.
         """
         subject, public = self.subject, self.subject.held_out
         if finding := findings.of_estimator(self.returned):
             self.findings.append(finding)
         try:
             scores = np.asarray(self.probe.call.answers(self.returned, public.images))
-            if scores.dtype.name == "bfloat16":  # no number to NumPy
+            if scores.dtype.name == "bfloat16":  # not a NumPy float type
                 scores = scores.astype(np.float32)
-        except checks.FieldError as error:  # there is no way to ask it
+        except checks.FieldError as error:  # the model has no predict method
             what = "neither accuracy nor black-box attacks: models can't be asked"
             self.say("note", what, str(error))
             return
@@ -424,7 +425,7 @@ class _Questions:
                 self.subject = dataclasses.replace(subject, unasked=what)
 
     def measure_time(self, busy: float | None) -> None:
-        """Time a model as it will be trained, and compare it with the first."""
+        """Time models as they will be trained, and compare their weights with theta."""
         self.progress("measuring the time of a model")
         factory = self.subject.factory("released")
         image, label = (values[-1] for values in self.data)
@@ -433,7 +434,7 @@ class _Questions:
         self.seconds_a_model = self.seconds_each / self.at_once
         theta = timing.theta
         if theta is not None and self.deterministic and timing.same:
-            # By more than a device's rounding.
+            # They differ by more than a device's rounding.
             rounding = max(_OTHER * self.apart, _SAME * float(np.linalg.norm(theta)))
             same = theta.shape == self.theta.shape
             if not same or float(np.linalg.norm(theta - self.theta)) > rounding:
@@ -449,7 +450,7 @@ class _Questions:
                 "the same arguments give other weights in other processes",
                 "look for hash(), and for sums that depend on threads",
             )
-            # Models are trained in processes, so nothing can be trained again exactly.
+            # Processes give different bits, so no model can be retrained exactly.
             self.subject = dataclasses.replace(self.subject, deterministic=False)
         if not self.deterministic and self.rounding > 0:
             times = self.rounding / max(self.apart, 1e-300)

@@ -1,4 +1,7 @@
-"""The targets of an audit or a run, ranked by how well attacks reconstruct them."""
+"""The attacked records of an audit or a run, ranked by how well they are reconstructed.
+
+Reports take their table of records, and their pictures of guesses, from here.
+"""
 
 from typing import Any
 
@@ -8,7 +11,7 @@ from informed.metrics import judging
 from informed.play import Trial
 from shadow.data import Examples
 
-# Targets that a page shows, at most.
+# Largest number of targets shown on a page.
 SHOWN = 12
 
 
@@ -18,11 +21,13 @@ def pictures(
     trials: list[Trial],
     baselines: list[judging.Baseline],
 ) -> dict[str, Any]:
-    """Collect records and guesses: training data, for `Report.pictures` alone.
+    """Collect records and guesses to show; they are training data, so keep them apart.
+
+    Only `Report.pictures` may hold them.
 
     Args:
-      order: positions of the targets of which `SHOWN` are shown, evenly from worst to
-        best.
+      order: positions of the targets, best reconstructed first; `SHOWN` of them are
+        shown, evenly spaced.
       targets, trials: as for `rank`.
       baselines: guesses without a release.
     """
@@ -44,20 +49,21 @@ def rank(
     verdicts: list[judging.Verdict | None],
     least: np.ndarray,
 ) -> tuple[list[dict[str, Any]], list[int]]:
-    """Rank the targets by the least error of any attack.
+    """Rank the targets by the smallest error of any attack.
 
     Args:
       truth: the targets, in the order in which they were attacked.
-      ids: their places in the data.
-      trials: what attacks made of them.
-      verdicts: on each trial; None: it wasn't played.
+      ids: positions of the targets in the data.
+      trials: the reconstructions of every attack.
+      verdicts: the errors of each trial; None: the attack wasn't played.
       least: (targets,), errors of the best guesses without a release.
-    Returns: a row each, JSON-able; positions of the targets; both worst first.
+    Returns: a JSON-able row per target; positions of the targets; both ordered with
+      the best reconstructed target first.
     """
     by_attack: dict[str, np.ndarray] = {}
     best, read = np.full(len(truth), np.inf), np.zeros(len(truth), bool)
     certain: list[list[str]] = [[] for _ in range(len(truth))]
-    judged = np.zeros(len(truth), bool)  # by an attack that certifies, and finished it
+    judged = np.zeros(len(truth), bool)  # a certifying attack finished this target
     for trial, verdict in zip(trials, verdicts, strict=True):
         if verdict is None:
             continue

@@ -1,9 +1,9 @@
-"""The subject of an audit: training function and data, and both as an algorithm A.
+"""The subject of an audit: the user's training function with its data, split up.
 
 The data are split into four: D_-, which the adversary knows; targets, which the
 adversary doesn't know; public records, on which the adversary trains shadow models; and
 more public records for accuracy and for queries. Every model is trained on D_- and one
-target.
+target. `Subject.algorithm` makes the function a training algorithm A (`shadow`).
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from shadow.training.algorithm import Capabilities
 from shadow.victims import Slice
 from shadow.views import Layers
 
-# Public records for accuracy and queries, at most.
+# Largest number of public records for accuracy and queries.
 _HELD_OUT = 200
 _LARGEST_FIXED = 1000
 WEIGHTS, ANSWERS = "weights", "answers"
@@ -34,16 +34,16 @@ _ABSENT = -30.0
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Call:
-    """A training function as the algorithm calls it; can be sent to other processes.
+    """Calls the user's function with its kind of arguments; can be sent to processes.
 
     Attributes:
       contract: the function, and what it takes.
-      table: the table whose rows the examples are; None: they are pictures.
+      table: the table that examples are rows of; None: they are images.
       queries: (queries, height, width, channels); the trained model's predictions for
         them are kept beside its weights; None: none are kept.
       noise: the value of the function's keyword `noise_multiplier`; None: its default.
-      position: where in the training set the target is; None: it is the last.
-      classes: of the data; None: those that a model knows.
+      position: index of the target in the training set; None: it is the last.
+      classes: number of classes of the data; None: those that a model has seen.
     """
 
     contract: Contract
@@ -54,7 +54,7 @@ class Call:
     classes: int | None = None
 
     def inputs(self, images: Any) -> Any:
-        """Return examples as the function sees them: images, or rows of a table."""
+        """Return examples as the function takes them: images, or rows of a table."""
         numpy = jnp if isinstance(images, jax.Array) else np
         return images if self.table is None else self.table.features(images, numpy)
 
@@ -62,7 +62,7 @@ class Call:
         """Call the function, and return what it returns.
 
         Args:
-          key: a key of JAX's, or an int.
+          key: a JAX key, or an int.
         """
         if self.position is not None:
             order = np.insert(
@@ -71,7 +71,7 @@ class Call:
             images, labels = images[order], labels[order]
         arguments = [self.inputs(images), labels]
         is_int = isinstance(key, int | np.integer)
-        if self.contract.takes == "key":  # whoever takes a key of JAX's indexes by it
+        if self.contract.takes == "key":  # JAX code may index arrays by traced values
             arguments = [jnp.asarray(array) for array in arguments]
             arguments.append(jax.random.key(int(key)) if is_int else key)
         elif self.contract.takes == "seed" and is_int:
@@ -83,12 +83,12 @@ class Call:
         return self.contract.train(*arguments, **named)
 
     def answers(self, result: Any, images: Any) -> Any:
-        """Return the scores (examples, classes) of a model, by `predict` or its own.
+        """Return a model's scores (examples, classes), by `predict` or its own method.
 
-        Raises: FieldError: there is no way to ask it.
+        Raises: FieldError: there is neither.
         """
         inputs = self.inputs(images)
-        if isinstance(inputs, np.ndarray):  # a function may change them in place
+        if isinstance(inputs, np.ndarray):  # predict may change its argument in place
             inputs = inputs.copy()
         if self.contract.predict is not None:
             return self.contract.predict(result, inputs)
@@ -110,12 +110,13 @@ class Call:
 def by_label(
     scores: np.ndarray, estimator: Any, classes: int | None, absent: float
 ) -> np.ndarray:
-    """Give scores a column for every label, also where an estimator saw some only.
+    """Return scores with a column for every label, even those absent from training.
 
     Args:
       scores: (examples, columns).
-      classes: how many there are; None: as many as there are columns.
-      absent: the score of labels that it never saw.
+      estimator: the model; its `classes_`, if any, are the labels of the columns.
+      classes: number of labels; None: the number of columns.
+      absent: the score of labels that the estimator never saw.
     """
     names = np.asarray(getattr(estimator, "classes_", ()))
     known = names.shape == scores.shape[1:] and np.issubdtype(names.dtype, np.integer)
@@ -127,7 +128,7 @@ def by_label(
 
 
 def run(call: Call, images: Any, labels: Any, key: Any) -> Any:
-    """Train, and return weights as {name: array}, one each, and answers last."""
+    """Train; return a {name: array} for every weight array, then one of the answers."""
     result = call.train(images, labels, key)
     arrays: list[dict[str, Any]] = [
         {f"{WEIGHTS}/{part.name}": part.array} for part in released.parts(result)
@@ -145,7 +146,7 @@ class WithoutDerivatives(JaxFunction):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Batched, as any function of JAX, and not differentiable."""
+        """Batched like any JAX function, but not differentiable."""
         return dataclasses.replace(super().capabilities, differentiable=False)
 
 
@@ -157,13 +158,13 @@ class Subject:
       contract: the training function.
       split: D_-, public records and targets.
       held_out: public records for accuracy and queries.
-      table: the table whose rows all records are; None: they are pictures.
+      table: the table that all records are rows of; None: they are images.
       seed: root of the split and of all other randomness.
       engine: "jax" (batched and differentiated), "runs" (batched), or "processes".
       deterministic: whether equal arguments give equal weights.
       answering: whether trained models give predictions.
-      unasked: why not, although they have a method for it; "": they have none.
-      position: where in the training set the target is; None: it is the last.
+      unasked: why they give none although they have a method for it; "": no method.
+      position: index of the target in the training set; None: it is the last.
     """
 
     contract: Contract
@@ -205,7 +206,7 @@ class Subject:
         )
 
     def training_set(self, i: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return images and labels of D_- and the i-th target, which is last here."""
+        """Return images and labels of D_- followed by the i-th target."""
         target = self.split.test.take(np.arange(i, i + 1))
         images = np.concatenate([self.fixed.images, target.images])
         return images, np.append(self.fixed.labels, target.labels).astype(np.int32)
@@ -216,7 +217,7 @@ class Subject:
         """Return the function as an algorithm A.
 
         Args:
-          answers: whether theta also has the predictions for the queries, at its end.
+          answers: whether theta ends with the predictions for the queries.
           secret: whether the key is secret; then each model has its own.
           noise: noise multiplier, if the function takes one.
         """
@@ -236,7 +237,7 @@ class Subject:
         return algorithm
 
     def factory(self, role: str, **settings: Any) -> Factory:
-        """Return what trains models of a role; settings as for `algorithm`."""
+        """Return the factory for models of a role; settings as for `algorithm`."""
         return Factory(
             algorithm=self.algorithm(**settings),
             fixed=self.fixed,
@@ -261,7 +262,7 @@ class Subject:
         return Layers(columns=np.concatenate(columns), params=layout[-1].stop)
 
     def accuracy(self, thetas: np.ndarray) -> float | None:
-        """Return the accuracy on public records; None: models can't be asked."""
+        """Return the accuracy on public records; None: models give no predictions."""
         if not self.answering:
             return None
         answers = np.asarray(self.only(ANSWERS)(thetas))
@@ -279,15 +280,15 @@ def prepare(
     table: Table | None = None,
     seed: int = 0,
 ) -> Subject:
-    """Cut the data into D_-, targets and public records.
+    """Split the data into D_-, targets and public records.
 
     Args:
       contract: the training function.
       examples: all the data.
-      targets: how many, at most.
+      targets: largest number of targets.
       fixed: size of D_-; None: half of the data, at most 1,000.
-      table: the table whose rows the examples are; None: they are pictures.
-      seed: root of the draw of the parts.
+      table: the table that the examples are rows of; None: they are images.
+      seed: root of the random split.
     Raises: ValueError: too few examples.
     """
     checks.at_least("targets", targets, 1)

@@ -1,6 +1,7 @@
-"""Divide an audit's time among its parts, and the cores between it and other jobs.
+"""Plan an audit's time: how many models and targets, and how long for every attack.
 
-Every part gets a share of the time. What it doesn't use goes to later parts.
+Every part gets a share of the user's time limit. Unused time goes to later parts. Also
+here: how many threads to use while other jobs run on the machine.
 """
 
 import contextlib
@@ -16,9 +17,9 @@ from informed.attacks import registry
 from informed.attacks.attack_row import Facts, Row
 from shadow import checks, devices, limits
 
-# Shares of the time after the pre-flight for what isn't an attack, beside those of
-# the attacks (`Row.share`). A kernel regression on 900 models of 25,450 weights takes
-# 6 s of one core, 28 s beside other jobs.
+# Shares of the time after the pre-flight for parts that aren't attacks; attacks have
+# their own (`Row.share`). A kernel regression on 900 models of 25,450 weights takes 6 s
+# of one core, 28 s while other jobs run.
 _SHADOWS = 0.2
 _NOISE = 0.3
 
@@ -29,7 +30,7 @@ def rows() -> list[Row]:
 
 
 def shares() -> dict[str, float]:
-    """Return each part of an audit, in order, and its share of the time."""
+    """Return the share of the time of every part of an audit, in order."""
     parts: dict[str, float] = {}
     for row in rows():
         if row.shadows:
@@ -38,38 +39,37 @@ def shares() -> dict[str, float]:
     return parts | {"noise": _NOISE}
 
 
-# Share of the time that released models may take, at most: every attack needs them,
-# and more of it would leave attacks too little.
+# Largest share of the time for training released models. A larger one would leave too
+# little for the attacks.
 RELEASED = 0.1
-# An inversion that finishes a record in it may have so much of the time.
+# Largest share of the time for an inversion, given if it then finishes a record.
 _MOST_INVERSION = 0.75
-# Its estimate may be too short by so much.
+# An inversion may take this many times the estimated time.
 _MARGIN = 1.25
-# What `--minutes` may be advised: people think in these.
+# Round numbers of minutes to advise for `--minutes`.
 _ROUND = (1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, 1440)
 _INVERSION = registry.find("inversion").share
 _MOST_SHADOWS, FEWEST_SHADOWS = 5000, 30
-# Share of the cores at work for other jobs from which on the pre-flight says so.
+# The pre-flight reports other jobs if they use at least this share of the cores.
 BUSY = 0.5
 # Share of the machine's memory for the weights of shadow models.
 _MEMORY = 1 / 8
-# Jacobians of all columns that an inversion by runs takes, about.
+# Full finite-difference Jacobians that an inversion without derivatives takes, about.
 _COLUMNS = 3
-# Trainings a label that the ranking of labels takes, where there are no derivatives.
+# Trainings per label to rank labels without derivatives.
 _LABEL_COLUMNS = 61
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What an audit will do in its time.
+    """How many targets and shadow models an audit can afford, and its inversion's time.
 
     Attributes:
-      targets: records that are attacked.
-      most_shadows: models on public records, of which the time may allow fewer.
+      targets: number of records to attack.
+      most_shadows: largest number of shadow models; time may allow fewer.
       inversion_seconds: time after which the inversion stops; 0: it would finish no
         record.
-      inversion_of_one: seconds that a record needs, about; what all share is in the
-        first.
+      inversion_of_one: estimated seconds to invert one record, shared work included.
     """
 
     targets: int
@@ -93,13 +93,14 @@ def plan(
     """Plan how many records, models and seconds an audit can afford.
 
     Args:
-      minutes: time that the whole audit may take.
-      seconds_a_model: measured, with as many at once as the machine trains.
-      targets: wished for; fewer where training them takes over a tenth of the time.
-      public: records that shadow models can be trained on.
+      minutes: time limit of the whole audit.
+      seconds_a_model: measured with as many models in parallel as the machine trains.
+      targets: number asked for; reduced if training them takes over a tenth of the
+        time.
+      public: number of records that shadow models can be trained on.
       params, features, num_classes: length of theta, of a record, number of labels.
       differentiable: whether derivatives cost little more than a training.
-      passed: seconds of it that are gone.
+      passed: seconds of the time limit that are already used.
     Raises: FieldError: the time isn't enough for one target.
     """
     seconds = 60 * minutes - passed
@@ -133,9 +134,9 @@ def of_inversion(seconds: float, a_record: float, records: int) -> float:
 
     Args:
       seconds: time that is left for the whole audit.
-      a_record: seconds that it needs, about.
-      records: to be inverted.
-    Returns: 0 where it would finish none.
+      a_record: estimated seconds per record.
+      records: number of records to invert.
+    Returns: seconds; 0 if it would finish no record.
     """
     if a_record > _MOST_INVERSION * seconds:
         return 0.0
@@ -152,14 +153,13 @@ def advised(a_record: float, records: int) -> int:
 class Schedule:
     """How much of the remaining time each part of an audit may take.
 
-    A part that wasn't run, or ended early, leaves its time to the parts after it; what
-    all of them leave goes to an inversion that finished a target before its time was
-    over.
+    A part that is skipped or ends early leaves its time to later parts. Time that is
+    left at the end goes to an inversion that has finished at least one target.
 
     Args:
-      clock: what is left of the whole audit's time.
-      parts: names of the parts that are going to run, in the order of `shares`.
-      inverted: (seconds a record, records) of an inversion, which may take more than
+      clock: clock of the whole audit.
+      parts: names of the parts that will run, in the order of `shares`.
+      inverted: (seconds per record, records) of an inversion, which may take more than
         its share if that finishes records; None: it takes its share.
     """
 
@@ -172,7 +172,7 @@ class Schedule:
         self.clock, self.parts, self.inverted = clock, tuple(parts), inverted
 
     def limit(self, part: str) -> float:
-        """Return the seconds of a part, whose turn it is; those before it are over."""
+        """Return the seconds for the part that begins now; earlier parts are over."""
         seconds = self.clock.left
         if part == "inversion" and self.inverted is not None:
             most = of_inversion(seconds, *self.inverted)
@@ -193,11 +193,11 @@ def schedule(
     """Schedule the parts of `shares` that will run.
 
     Args:
-      clock: what is left of the whole audit's time.
-      budget: what it affords.
-      facts: of the training, which decide what attacks apply.
-      skip: parts that are left out.
-      reconn: whether a refined reconstruction is asked for.
+      clock: clock of the whole audit.
+      budget: numbers of targets and models, from `plan`.
+      facts: facts about the training, which decide what attacks apply.
+      skip: parts to leave out.
+      reconn: whether the user asked for the refining network.
     """
     running = {"noise"} if facts.secret else set()
     for row in rows():
@@ -216,7 +216,7 @@ def schedule(
 
 
 def with_advice(row: dict[str, Any]) -> dict[str, Any]:
-    """Add the minutes in which a judged attack would have finished its records."""
+    """Add to an attack's row the minutes that it would need for all its records."""
     needs = row["needs_seconds"]
     minutes = None if needs is None else advised(needs, row["planned"])
     return row | {"needs_minutes": minutes}
@@ -224,9 +224,9 @@ def with_advice(row: dict[str, Any]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def threads_beside(busy: float | None) -> Iterator[None]:
-    """Give NumPy's products one thread where other jobs run, else as many as usual.
+    """Limit NumPy's matrix products to one thread while other jobs use the cores.
 
-    Products of two threads wait for each other: a kernel regression on 900 models took
+    Threads of a product wait for each other: a kernel regression on 900 models took
     115 s with two and 28 s with one while other jobs ran (two cores, load 9).
     """
     one = busy is not None and busy >= BUSY / 2
@@ -235,9 +235,9 @@ def threads_beside(busy: float | None) -> Iterator[None]:
 
 
 def others_at_work() -> float | None:
-    """Return the share of the cores that worked in the last minute, if it is known.
+    """Return the share of cores that were busy in the last minute; None: unknown.
 
-    Ask before anything is trained, so that it is the work of others.
+    Call it before anything is trained, or it counts the audit's own work.
     """
     if not hasattr(os, "getloadavg"):
         return None

@@ -1,8 +1,9 @@
-"""Play the attacks of an audit on its models, and record what each achieved.
+"""Train the models of an audit, run every attack on them, and record the results.
 
-The attacks are rows of `informed.attacks.registry`; nothing else decides which of them
-apply. Each is played by `informed.play` on the same released models. If an attack can't
-be played on the user's training function, its trial says why; nothing is raised.
+The attacks are rows of `informed.attacks.registry`, which also say when they apply.
+`informed.play` runs each on the same released models. The result is a `Trial` per
+attack. If an attack can't run on the user's training function, its trial says why;
+nothing is raised.
 """
 
 import dataclasses
@@ -28,22 +29,22 @@ from shadow.threat import Knowledge, Release, publish
 from shadow.views import EVERYTHING, View
 
 Progress = Callable[[str], None]
-# Attacks on the page: the one that is exact for any training comes first.
+# Order of attacks on the page. The first is exact for any training.
 _FIRST = ("inversion", "refined", "kernel", "black box")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Models:
-    """Trained models that attacks share.
+    """Released and shadow models, which all attacks of an audit share.
 
     Attributes:
-      subject: who trained them.
+      subject: the training function and data.
       released: (targets, values), weights followed by predictions.
-      shadows: models of public records, weights and predictions likewise; None: there
+      shadows: models on public records, weights followed by predictions; None: there
         are none.
       secret: whether the key was secret.
-      seconds: seconds that the shadow models took.
-      why_no_shadows: why there are none.
+      seconds: seconds that training the shadow models took.
+      why_no_shadows: why there are no shadow models.
     """
 
     subject: Subject
@@ -72,13 +73,13 @@ class Models:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Estimators(Sequence):
-    """Fitted estimators, one a target, with the released weights in their arrays.
+    """A fitted estimator per target, holding the weights that were released.
 
-    Each is fitted when it is asked for. What an estimator stores beside weights, such
-    as the steps that its solver took, is its own.
+    Each is fitted on access. Attributes that aren't weights, such as the number of
+    iterations, come from this fit.
 
     Attributes:
-      models: whose targets they are of.
+      models: the released models.
     """
 
     models: Models
@@ -109,11 +110,11 @@ def train(
 
 
 def require_trace(models: Models) -> None:
-    """Refuse released models if none contains a trace of its target.
+    """Refuse released models if no target has an effect on its weights.
 
-    Attacks on such models fail, which says nothing of a record that training takes.
+    Attacks on such models fail, which says nothing about records that have an effect.
 
-    Raises: AuditStoppedError: all of them are the same, though the key is known.
+    Raises: AuditStoppedError: all models are the same, though the key is known.
     """
     weights = models.released
     if models.secret or len(weights) < 2 or not weights.size:
@@ -136,14 +137,14 @@ def with_shadows(
     fewest: int = 1,
     progress: Progress = lambda _: None,
 ) -> Models:
-    """Add shadow models, as many as can be trained in a time.
+    """Add shadow models, as many as can be trained within a time limit.
 
     Args:
       models: the released models.
-      count: of shadow models, at most.
-      limit: seconds; what would end after them isn't begun.
-      fewest: with fewer there are none.
-      progress: called with what is done next.
+      count: largest number of shadow models.
+      limit: seconds; a batch that would end later isn't begun.
+      fewest: smallest useful number; with fewer, none are added.
+      progress: called with the name of the step.
     """
     if not count or not models.released.shape[1]:
         return models
@@ -164,7 +165,7 @@ def with_shadows(
             stopped = f"no shadow models: {stopped_with(error)}"
             break
         batches.append(np.asarray(weights, np.float32))
-        # The first batch compiles; those after it tell how long a batch takes.
+        # The first batch includes compilation, so its time isn't typical.
         last = clock.passed - began if start else 0.0
     models = dataclasses.replace(models, seconds=models.seconds + clock.passed)
     if stopped and len(batches) * together < fewest:
@@ -199,9 +200,9 @@ def play_all(
     reconn: bool,
     progress: Callable[[str], None],
 ) -> tuple[Models, list[Trial]]:
-    """Play every attack, or say why it does not apply.
+    """Run every attack, or record why it does not apply.
 
-    Returns: the models, with shadow models if an attack needed them; a trial an attack.
+    Returns: the models, with shadow models if an attack needs them; a trial per attack.
     """
     trials: list[Trial] = []
     for row in timetable.rows():
@@ -221,7 +222,7 @@ def play_all(
                 fewest=timetable.FEWEST_SHADOWS,
                 progress=progress,
             )
-        limit = 0.0  # An attack that isn't among the parts isn't played, and says why.
+        limit = 0.0  # Attacks without a part don't run; their trial says why.
         if row.title in schedule.parts:
             limit = schedule.limit(row.title)
             progress(f"{row.title}, at most {words.seconds(limit)}")
@@ -232,10 +233,11 @@ def play_all(
 
 
 def untried(row: Row, models: Models, checked: Preflight, **known: Any) -> Trial:
-    """Return the trial of an attack before it is played, or that isn't.
+    """Return the trial of an attack that has not run, or will not run.
 
-    An attack that doesn't apply for what is wrong with the training alone counts as not
-    tried: a seed that was forgotten, or a predict that raises, protects nobody.
+    If only a fault of the training function rules the attack out, it counts as not
+    tried rather than inapplicable: a forgotten seed or a failing predict protects
+    nobody.
 
     Args:
       known: why_not, and other fields of the trial.
@@ -259,7 +261,7 @@ def untried(row: Row, models: Models, checked: Preflight, **known: Any) -> Trial
     trial = blank(
         row,
         sees=views.get(row.sees, "all weights"),
-        # Where equal seeds give other weights, to know the seed is to know nothing.
+        # If equal seeds give different weights, knowing the seed doesn't help.
         secret=models.secret or not subject.deterministic,
         planned=len(models.released),
     )
@@ -275,16 +277,15 @@ def attempt(
     begun: Trial | None = None,
     known: Mapping[str, Any] = types.MappingProxyType({}),
 ) -> Trial:
-    """Play an attack on the models of an audit, within a time, or say why not.
+    """Run one attack on the models of an audit, within a time limit.
 
     Args:
       row: the attack's row in the registry.
-      models: the released models, and shadow models where there are some.
-      checked: the pre-flight of their training.
+      models: the released models, and shadow models if there are any.
+      checked: the pre-flight of the training function.
       limit: seconds that the attack may take.
-      begun: the trial of an inversion that time cut off, and that goes on; None: it
-        begins.
-      known: why_not, and other fields of the trial of an attack that isn't played.
+      begun: the trial of an inversion that ran out of time, to continue; None: start.
+      known: why_not, and other fields of the trial, if the attack must not run.
     """
     trial, subject = begun or untried(row, models, checked, **known), models.subject
     if known or row.why_not(checked.facts):
@@ -335,7 +336,7 @@ def attempt(
         why = f"not one release in {limit:.0f} s"
         return dataclasses.replace(trial, why_not=why)
     except Exception as error:
-        # Models and training are the user's; other attacks go on, whatever these raise.
+        # The user's function may raise anything; the other attacks still run.
         return dataclasses.replace(trial, why_not=stopped_with(error))
     if row.shadows:
         trial = dataclasses.replace(trial, seconds=trial.seconds + models.seconds)
@@ -349,9 +350,9 @@ def continued(
     schedule: timetable.Schedule,
     progress: Callable[[str], None],
 ) -> list[Trial]:
-    """Continue an inversion that ran out of time, in the time others didn't use.
+    """Continue an inversion that ran out of time, in the time other parts didn't use.
 
-    It does so where it had finished a target and the time is enough for one more.
+    This needs an inversion that finished a target, and time enough for one more.
     """
     outcomes = []
     for trial in trials:

@@ -1,4 +1,4 @@
-"""The command `informed`: `command_table` has every command by its name."""
+"""The command line `informed`; `command_table` lists every command and its module."""
 
 from informed.cli.command_table import main
 

@@ -1,4 +1,4 @@
-"""`informed audit`, `informed compare` and `informed report`.
+"""The commands that audit a training function and write pages: arguments and output.
 
 informed audit mine.py:train --data mine.npz --targets 20 --out audit.html
 informed compare audit.json
@@ -33,7 +33,7 @@ _ENGINES = {
 
 
 def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
-    """Add the arguments of the command of a name."""
+    """Add the arguments of "audit", "compare" or "report"."""
     if name == "audit":
         _add_audit(parser)
     elif name == "compare":
@@ -101,7 +101,7 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
-    """Run one of the commands and print what it has to say."""
+    """Run one of the commands and print its result."""
     refuse_unknown(rest)
     if arguments.command == "audit":
         _audit(arguments)
@@ -186,7 +186,7 @@ def _audit(arguments: argparse.Namespace) -> None:
 
 
 def _print_checked(checked: Preflight, *, as_json: bool) -> None:
-    """Print the pre-flight. Exits with 3 where it voids the audit."""
+    """Print the pre-flight; exit with 3 if it voids the audit."""
     values = {
         "train": checked.subject.contract.name,
         "engine": checked.subject.engine,
@@ -205,7 +205,7 @@ def _print_checked(checked: Preflight, *, as_json: bool) -> None:
 
 
 def _described(checked: Preflight) -> str:
-    """Describe a pre-flight for people."""
+    """Format a pre-flight as text."""
     about = checked.subject
     rows = {
         "training": f"{about.contract.name}, {_ENGINES[about.engine]}",
@@ -229,17 +229,17 @@ def _described(checked: Preflight) -> str:
 
 
 def _log_of(arguments: argparse.Namespace) -> Path | None:
-    """Return the log of what training prints, beside the first output."""
+    """Return the log file for what training prints, beside the first output."""
     if not arguments.out:
         return None
     out = Path(arguments.out[0])
     out.parent.mkdir(parents=True, exist_ok=True)
-    # No other suffix in the place of its own: `train.log` may be the user's.
+    # Append the suffix rather than replace it: `audit.log` may be the user's file.
     return out.with_name(f"{out.name}.log")
 
 
 def table(values: Mapping[str, Any]) -> str:
-    """Lay out the attacks of one victim side by side, as text."""
+    """Format an audit's or a run's attacks as a text table, one row per attack."""
     header = "attack|success, 95 %|exact|certified|median MSE|labels|trainings|time"
     rows: list[Sequence[str]] = [header.split("|")]
     for row in values["attacks"]:
@@ -269,7 +269,7 @@ def table(values: Mapping[str, Any]) -> str:
         )
     for row in values["baselines"]:
         rows.append((row["name"], "", "", "", words.number(row["mse_median"])))
-    # Rows of two cells are a name and a sentence, which no column is as wide as.
+    # Rows of two cells are a name and a sentence, so they don't set column widths.
     cells = [row for row in rows if len(row) > 2]
     widths = [
         max(len(row[i]) for row in cells if i < len(row)) for i in range(len(rows[0]))

@@ -1,8 +1,8 @@
-"""`informed COMMAND ...`: every command by name; its module is loaded when asked for.
+"""The entry point `informed COMMAND ...`: all commands, their help and exit codes.
 
-A module of commands has `add_arguments(parser, command)` and `execute(arguments,
-rest)`, where `rest` are arguments that its parser doesn't know, such as
-`--config.field=value`.
+The module of a command is imported only when the command runs. It has
+`add_arguments(parser, command)` and `execute(arguments, rest)`, where `rest` are
+arguments that its parser doesn't know, such as `--config.field=value`.
 """
 
 import argparse
@@ -44,11 +44,11 @@ class Command(NamedTuple):
     """A command of `informed`, by its module.
 
     Attributes:
-      module: what it is in.
-      about: what it does.
-      example: how it is called.
+      module: name of the module that implements it.
+      about: what it does, for its help.
+      example: a call of it, for its help.
       trains: whether it trains or attacks models.
-      resumes: whether it goes on where it was interrupted.
+      resumes: whether it continues where it was interrupted.
     """
 
     module: str
@@ -134,9 +134,9 @@ _EXPECTED = (
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line, the entry point of `informed`.
 
-    Exits with 0; with 2 and one line on what was wrong; with 3 where an audit's
-    pre-flight found what has to be mended first; with 4 where --max-success
-    isn't shown to hold; with 130 where it was interrupted.
+    Exit codes: 0 done; 2 an error, described in one line; 3 an audit's pre-flight
+    found a fault that voids the audit; 4 --max-success isn't shown to hold; 130
+    interrupted.
     """
     argv = sys.argv[1:] if argv is None else list(argv)
     asked = next((word for word in argv if not word.startswith("-")), "")
@@ -158,10 +158,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def parser_of(asked: str) -> argparse.ArgumentParser:
-    """Return the parser of all commands, with the arguments of the one asked for.
+    """Return the parser of all commands, with the arguments of one of them.
 
     Args:
-      asked: a command; "": none, so that no module is loaded.
+      asked: the command whose arguments to add; "": none, and no module is loaded.
     """
     parser = argparse.ArgumentParser(
         prog="informed",
@@ -194,7 +194,7 @@ def parser_of(asked: str) -> argparse.ArgumentParser:
 
 
 def refuse_unknown(rest: Sequence[str]) -> None:
-    """Refuse arguments that the command doesn't know, by a ValueError."""
+    """Raise a ValueError for arguments that the command doesn't know."""
     if rest:
         raise ValueError(f"Unknown argument {rest[0]!r}. See `informed --help`.")
 
@@ -210,7 +210,7 @@ def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
             from shadow import devices, records
 
             absl.logging.set_verbosity(absl.logging.ERROR)
-            with contextlib.suppress(RuntimeError):  # JAX is in use, as in a notebook
+            with contextlib.suppress(RuntimeError):  # JAX already runs: a notebook
                 devices.one_a_core()
             accepted = getattr(arguments, "accept_versions", False)
             stack.enter_context(records.accepting_other_versions(accepted))
@@ -218,7 +218,7 @@ def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
 
 
 def _remedy(error: Exception, arguments: argparse.Namespace) -> str:
-    """Say what to do about an error, in terms of the command line."""
+    """Return the command or option that helps with an error; "" if none does."""
     from shadow.records import (
         ConfigurationMismatchError,
         NotMadeError,

@@ -1,4 +1,7 @@
-"""Read `--config=FILE --config.field=value`: this is where a ConfigDict ends."""
+"""Configuration files of runs: `--config=FILE --config.field=value` to an `Experiment`.
+
+A file returns an ml_collections ConfigDict; no other module sees one.
+"""
 
 import re
 from collections.abc import Sequence
@@ -26,7 +29,7 @@ def load_experiment(overrides: Sequence[str]) -> Experiment:
 
 
 def values(overrides: Sequence[str]) -> dict[str, Any]:
-    """Return what a configuration file holds after the overrides."""
+    """Return the fields of a configuration file, after overrides, as nested dicts."""
     if "--config" in overrides[:-1]:  # `--config FILE`, with a space
         i = overrides.index("--config")
         joined = f"--config={overrides[i + 1]}"
@@ -44,7 +47,7 @@ def values(overrides: Sequence[str]) -> dict[str, Any]:
     try:
         parsed, rest = _parsed(argv, file)
     except ValueError:
-        if file is not None:  # is it the file, or what overrides it?
+        if file is not None:  # find out whether the file or an override is wrong
             files = [argument for argument in argv if argument.startswith("--config=")]
             _check(_parsed(["informed", *files], file)[0].config, argv[1:])
         raise
@@ -61,7 +64,7 @@ def values(overrides: Sequence[str]) -> dict[str, Any]:
 def _parsed(
     argv: Sequence[str], file: Path | None
 ) -> tuple[flags.FlagValues, list[str]]:
-    """Parse flags with the configuration, and arguments that aren't flags.
+    """Return the parsed flags, among them the configuration, and other arguments.
 
     Raises: ValueError: see `values`.
     """
@@ -86,15 +89,15 @@ def _parsed(
 
 
 def _check(config: Any, arguments: Sequence[str]) -> None:
-    """Refuse overrides of what isn't there, or isn't what they take it for.
+    """Refuse overrides of fields that don't exist, and of groups of fields.
 
     Args:
-      config: as its file has it.
-      arguments: `--config.field=value`, others are passed over.
+      config: the configuration before overrides.
+      arguments: `--config.field=value`; other arguments are ignored.
     """
     for argument in arguments:
         path, equals, value = argument.removeprefix("--config.").partition("=")
-        # An element of a tuple, x[0], is left to ml_collections.
+        # ml_collections itself checks elements of tuples, such as x[0].
         if not argument.startswith("--config.") or not equals or "[" in path:
             continue
         node, place = config, "config"
@@ -118,28 +121,28 @@ def _check(config: Any, arguments: Sequence[str]) -> None:
 
 
 def _example(group: str) -> str:
-    """Give an example for a group that people mistake for its name."""
+    """Return an example for a group that people mistake for one field."""
     return ", such as config.data.name" if group == "data" else ""
 
 
 def folder() -> Path | None:
-    """Return where they lie; None in an installation that lost them."""
+    """Return the folder of the bundled configurations; None: there is none."""
     places = (_PACKAGE / "configs", _PACKAGE.parent / "configs")
     return next((p for p in places if (p / "digits.py").is_file()), None)
 
 
 def names() -> tuple[str, ...]:
-    """Return what `--config` takes beside files, sorted: "cifar10", "digits", ..."""
+    """Return the sorted names of the bundled configurations, such as "digits"."""
     place = folder()
     return () if place is None else tuple(sorted(f.stem for f in place.glob("*.py")))
 
 
 def resolve(name: str) -> Path:
-    """Return the file of `--config=NAME`: NAME if it is a file, or what is bundled.
+    """Return the file of `--config=NAME`: a path, or a bundled configuration.
 
     Args:
       name: a path, or one of `names`.
-    Raises: ValueError: neither.
+    Raises: ValueError: `name` is neither.
     """
     if Path(name).is_file():
         return Path(name)

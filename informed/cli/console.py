@@ -1,7 +1,7 @@
-"""Keep stdout for results: progress and what foreign code prints go elsewhere.
+"""The command line's output: stdout for results, progress on stderr, the rest in a log.
 
-Foreign code is not only Python: libraries in C, and the processes that models are
-trained in, write to the same file descriptor.
+The user's training function may print, and so may C libraries and worker processes,
+which write to the same file descriptor. `aside` redirects them all.
 """
 
 import argparse
@@ -21,10 +21,10 @@ _STDOUT = 1
 
 @contextlib.contextmanager
 def aside(log: Path | None) -> Iterator[None]:
-    """Send whatever is printed inside to a file; to stderr, where there is none.
+    """Redirect stdout to a file, or to stderr if there is no file.
 
     Args:
-      log: written anew, and removed again where nothing was printed.
+      log: the file; overwritten, and removed if nothing was printed.
     """
     sys.stdout.flush()
     real = sys.stdout
@@ -49,15 +49,16 @@ def aside(log: Path | None) -> Iterator[None]:
 
 
 class Progress:
-    """What is being done, how long it went and how much is left at most.
+    """Prints the current step, the time passed and the most that is left.
 
-    A line a step on a terminal, else a line a minute; to stderr, stdout is for results.
-    A thread of its own repeats a step that takes longer than a minute.
+    On a terminal it prints a line per step, else a line per minute, to stderr. A
+    background thread repeats a step that takes longer than a minute.
 
     Args:
-      minutes: that there are; None: nobody said.
+      arguments: of the command; `quiet` turns printing off.
+      minutes: time limit of the command; None: it has none.
       stream: where lines go; None: stderr.
-      every: seconds between lines where nothing new is done.
+      every: seconds between lines while one step lasts.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class Progress:
             threading.Thread(target=self._repeat, daemon=True).start()
 
     def __call__(self, what: str) -> None:
-        """Say that a step begins."""
+        """Announce that a step begins."""
         self._what = what
         due = time.monotonic() - self._said >= self._every
         if not self._quiet and (due or self._stream.isatty()):

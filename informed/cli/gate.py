@@ -1,7 +1,7 @@
-"""`--max-success P`: an exit code for release gates.
+"""A release gate, `--max-success P`: exit code 4 if an attack may succeed more often.
 
-The gate passes where every attack that applies was finished and the upper end of the 95
-% interval of its success (Clopper-Pearson) is at most P. It fails closed: an attack
+The gate passes if every attack that applies was finished and the upper end of the 95 %
+interval of its success rate (Clopper-Pearson) is at most P. It fails closed: an attack
 that was not tried, not finished or stopped with an error was not shown to be harmless,
 and neither was a model that no attack was evaluated on.
 
@@ -20,7 +20,7 @@ OPTION = "--max-success"
 
 
 class GateFailedError(RuntimeError):
-    """A release was not shown to be below the limit; the message says why."""
+    """Attacks on a release were not shown to stay below the limit; says why."""
 
     exit_code = 4
 
@@ -37,9 +37,9 @@ def add_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def of_arguments(arguments: argparse.Namespace) -> float | None:
-    """Return the limit of a command line; None: there is none.
+    """Return the value of --max-success; None: the option wasn't given.
 
-    Raises: FieldError: it is outside of [0, 1].
+    Raises: FieldError: the value is outside of [0, 1].
     """
     most = arguments.max_success
     if most is not None:
@@ -49,17 +49,17 @@ def of_arguments(arguments: argparse.Namespace) -> float | None:
 
 @contextlib.contextmanager
 def closed(most: float | None) -> Iterator[None]:
-    """Fail the gate, where there is one, on whatever is raised inside.
+    """Turn any error inside into a failed gate, if there is a gate.
 
     Args:
-      most: the limit; None: errors stay as they are.
+      most: the limit; None: there is no gate, and errors stay as they are.
     Raises: GateFailedError: something was raised; names it.
     """
     try:
         yield
     except GateFailedError:
         raise
-    # Whatever a training, or an attack, raises.
+    # Training functions and attacks may raise anything.
     except (Exception, limits.OutOfTimeError) as error:
         if most is None:
             raise
@@ -74,7 +74,7 @@ def require(values: Any, most: float) -> None:
 
     Args:
       values: the document of an audit, or the contents of a run's results.json.
-      most: largest success that passes.
+      most: largest success rate that passes.
     Raises: GateFailedError: an attack may succeed more often, or nothing shows that it
       doesn't; names each such attack, and why.
     """
@@ -87,7 +87,7 @@ def require(values: Any, most: float) -> None:
 
 
 def _doubts(values: Any, most: float) -> Iterator[str]:
-    """Say why a release was not shown to be below the limit, attack by attack."""
+    """Yield, per attack, why it was not shown to stay below the limit."""
     attacks = values["attacks"]
     is_run = isinstance(attacks, Mapping)
     rows = list(_of_run(values) if is_run else _of_audit(values))
@@ -96,7 +96,7 @@ def _doubts(values: Any, most: float) -> Iterator[str]:
             yield f"{name} {why}"
         elif not rate["trials"] > 0:
             yield f"{name} was evaluated on no record"
-        elif not rate["high"] <= most:  # also where it isn't a number
+        elif not rate["high"] <= most:  # true for NaN too
             yield (
                 f"{name} succeeded for {rate['successes']} of {rate['trials']}, whose"
                 f" interval ends at {rate['high']:.3g}"
@@ -107,12 +107,12 @@ def _doubts(values: Any, most: float) -> Iterator[str]:
         yield f"{count} records were not attacked, for lack of time"
 
 
-# The name of an attack, why it was not finished ("" where it was), and its success.
+# The name of an attack, why it wasn't finished ("": it was), and its success.
 _Row = tuple[str, str, Any]
 
 
 def _of_audit(values: Mapping[str, Any]) -> Iterator[_Row]:
-    """Read the attacks that apply out of an audit's document."""
+    """Yield the attacks that apply, from an audit's document."""
     for row in values["attacks"]:
         if not (row["applies"] or row["tried"]):
             continue
@@ -125,10 +125,10 @@ def _of_audit(values: Mapping[str, Any]) -> Iterator[_Row]:
 
 
 def _of_run(results: Mapping[str, Any]) -> Iterator[_Row]:
-    """Read the attacks that were asked for out of a run's results.json."""
+    """Yield the configured attacks, from a run's results.json."""
     for name, row in results["attacks"].items():
         yield name, "", row["closer_than_oracle"]
     asked = results.get("configuration", {}).get("attacks", {})
     for name in asked.keys() - results["attacks"].keys():
-        if asked[name]["targets"] != 0:  # of 0 targets: left out of the run
+        if asked[name]["targets"] != 0:  # 0 targets: the run leaves the attack out
             yield name, "was not tried", None

@@ -1,11 +1,12 @@
-"""`informed bound` and `informed calibrate`: reconstruction bounds on the command line.
+"""The commands that bound reconstruction of DP-SGD, and find the noise for a bound.
 
     informed bound --records 60000 --batch 256 --epochs 15 --sampling shuffled \\
         --noise-multiplier 1.1 --kappa 0.01
     informed bound --noise-multiplier 1 --steps 100 --kappa 1e-3
     informed calibrate --gamma 0.01 --steps 100 --kappa 1e-3
 
-Every number is printed with what it assumes of the batches, and what holds otherwise.
+The numbers come from `dp`. Each is printed with what it assumes about the sampling of
+batches, and with the number that holds if the assumption fails.
 """
 
 import argparse
@@ -36,7 +37,7 @@ _SCRIPT = ("records", "batch", "epochs")
 
 
 def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
-    """Add the arguments of the command of a name."""
+    """Add the arguments of "bound" or "calibrate"."""
     parser.epilog = f"{parser.epilog}".rstrip() + _IN_WORDS[name]
     if name == "bound":
         parser.add_argument(
@@ -120,7 +121,7 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
 
 
 def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
-    """Run one of the commands and print what it has to say."""
+    """Run one of the commands and print its result."""
     refuse_unknown(rest)
     registering.run(arguments.bounds)
     kappa, log_kappa = arguments.kappa, arguments.log_kappa
@@ -142,9 +143,9 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
 def _of_arguments(
     arguments: argparse.Namespace, log_kappa: float
 ) -> tuple[dict[str, Any], dp.ReRoBound]:
-    """Bound, or calibrate, a training that is said in options.
+    """Bound or calibrate the training that the options describe.
 
-    Raises: ValueError: something isn't said, or in two ways.
+    Raises: ValueError: an option is missing, or contradicts another.
     """
     if arguments.command == "bound" and arguments.noise_multiplier is None:
         raise ValueError("Expected --noise-multiplier, or --from and a history.")
@@ -166,7 +167,7 @@ def _of_arguments(
             **(training if batches is None else {"batches": batches}),
         )
         sigma = calibration.noise_multiplier
-    # No noise at all, which calibration may find to be enough, has no mechanism.
+    # Calibration may find that no noise is needed, but a mechanism needs some.
     least = float(np.finfo(float).tiny) if calibration else sigma
     run: Any
     if batches is None:
@@ -200,9 +201,9 @@ def _samplings(
     arguments: argparse.Namespace,
     log_kappa: float,
 ) -> dict[str, dict[str, float]]:
-    """Bound the same training under every way of drawing batches.
+    """Bound the same training under every sampling scheme.
 
-    A way that has no bound under the relation is left out.
+    Schemes without a bound under the relation are left out.
     """
     rows = {}
     for sampling in SAMPLINGS:
@@ -221,7 +222,7 @@ def _samplings(
 def _draw(
     run: Any, log_kappa: float, arguments: argparse.Namespace, gamma: float | None
 ) -> None:
-    """Write the picture of a bound."""
+    """Draw gamma against noise and epsilon into the file of --figure."""
     figure = dp.plot(
         run, kappas=[math.exp(log_kappa)], gamma=gamma, delta=arguments.delta
     )
@@ -232,9 +233,9 @@ def _draw(
 def _of_history(
     arguments: argparse.Namespace, log_kappa: float
 ) -> tuple[dict[str, Any], dp.ReRoBound]:
-    """Bound the training whose history `--from` names.
+    """Bound the training whose accountant's history is in the file of `--from`.
 
-    Raises: ValueError: it isn't JSON, no history, or something is said twice.
+    Raises: ValueError: the file isn't JSON or no history, or an option repeats it.
     """
     said = ("noise_multiplier", "steps", "sampling_probability", "sampling")
     for name in (*said, *_SCRIPT, "figure"):
@@ -266,7 +267,7 @@ def _of_history(
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Read an object of JSON. Raises FieldError: a field twice, one ignored."""
+    """Return a JSON object as a dict. Raises FieldError: a field occurs twice."""
     values = dict(pairs)
     if len(values) < len(pairs):
         names = [name for name, _ in pairs]
@@ -284,7 +285,7 @@ def _result(
     records: int | None,
     calibration: dp.Calibration | None = None,
 ) -> tuple[dict[str, Any], dp.ReRoBound]:
-    """Bound a mechanism, or take its bound from a calibration, and say what it assumes.
+    """Bound a mechanism, unless a calibration has, and collect what the bound assumes.
 
     Returns: numbers, assumptions and notes; the bound.
     """
@@ -331,9 +332,9 @@ def _result(
 
 
 def _batches(arguments: argparse.Namespace) -> dp.Batches | None:
-    """Return the training in the words of its script; None: it is said in steps.
+    """Return the training given by records, batch and epochs; None: given by --steps.
 
-    Raises: ValueError: said in both ways, or in neither.
+    Raises: ValueError: the training is given in both ways, or in neither.
     """
     given = [name for name in _SCRIPT if getattr(arguments, name) is not None]
     if arguments.steps is None and len(given) == len(_SCRIPT):
@@ -374,7 +375,7 @@ def _batches(arguments: argparse.Namespace) -> dp.Batches | None:
 
 
 def _table(result: dict[str, Any], bound: dp.ReRoBound) -> str:
-    """Lay a result out for people. Bounds that bound nothing aren't listed."""
+    """Format a result as text, without bounds that print as 1."""
     lines = [
         f"{'noise multiplier':<20}{rero.rounded_up(result['noise_multiplier'], 6)}"
     ]

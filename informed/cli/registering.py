@@ -1,8 +1,8 @@
-"""`--registers FILE`: a Python file of the user's own, run before anything is read.
+"""The option `--registers FILE`: run a user's file that registers victims or attacks.
 
-A run's folder names its victim, data set and attacks. Where the user registered them
-(docs/extending.md), whoever reads the folder has to register them again: no command
-runs code that a folder names.
+A run's folder holds the names of its victim, data set and attacks. If the user
+registered these (docs/extending.md), a command that reads the folder needs the file
+again: no command runs code that a folder names.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the option, for commands that read what others made."""
+    """Add the option to a command that reads a run's folder or a store."""
     parser.add_argument(
         "--registers",
         type=Path,
@@ -23,9 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(file: Path | None) -> None:
-    """Run the file of `--registers`; None: there is none.
+    """Run the file of `--registers`; None: the option wasn't given.
 
-    Raises: OSError: it can't be read; ValueError: it raised, in one line.
+    Raises: OSError: the file can't be read; ValueError: it raised an error.
     """
     if file is None:
         return
@@ -40,9 +40,9 @@ def run(file: Path | None) -> None:
 
 
 def see_beside(file: Path) -> None:
-    """Let Python import what lies in a file's folder, after all that it knows already.
+    """Append a file's folder to sys.path, so that the file can import its neighbours.
 
-    The command has no folder of its own there, as `python FILE` has.
+    `python FILE` does this by itself; a console command doesn't.
     """
     folder = str(file.resolve().parent)
     if folder not in sys.path:

@@ -1,6 +1,7 @@
-"""`informed run` and its stages, attacks on weights alone, and the list of attacks.
+"""The commands that run a configured experiment: all stages, or one; the attack list.
 
-The only importer of `uninformed`, and only lazily.
+They also run the experiments on weights alone: only this module imports `uninformed`,
+and only when such a command is called.
 """
 
 import argparse
@@ -113,7 +114,7 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
 def _attack_weights_alone(
     arguments: argparse.Namespace, config: dict[str, Any], workdir: Path
 ) -> None:
-    """Attack a network of which only the weights are known.
+    """Run an experiment whose adversary has only the weights, and print its results.
 
     Raises: ValueError: --shadow was given.
     """

@@ -1,4 +1,4 @@
-"""`informed shadow`: make a shadow data set, or look after one.
+"""The command that trains a shadow data set, plans its cost, checks or merges stores.
 
 informed shadow --config=configs/mnist.py --workdir=runs/mnist
 informed shadow plan --config=configs/mnist.py:paper --devices=8
@@ -27,7 +27,7 @@ from shadow.launchers.tasks import FORWARDED
 from shadow.plan import Plan
 
 _OPTIONS = ("address", "cpus", "gpus", "memory", "forward")  # of launchers
-# Options that mean something to some of the actions alone -> these.
+# Options that only some of the actions take -> these actions.
 _OF = dict.fromkeys(("devices",), ("plan",)) | {
     "sample": ("verify",),
     "registers": ("verify",),
@@ -39,7 +39,7 @@ _OF = dict.fromkeys(("devices",), ("plan",)) | {
 
 
 def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of `informed shadow`."""
     add_places(command, required=False)
     command.add_argument(
         "action",
@@ -104,7 +104,7 @@ def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
 
 
 def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
-    """Make, plan, or look after a shadow data set, and say what came of it."""
+    """Make, plan, inspect, verify or merge shadow data sets, and print the result."""
     if arguments.deterministic:  # before JAX is first used
         devices.make_deterministic()
     for name, actions in _OF.items():
@@ -127,7 +127,7 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         )
         (_plan if plan else _make)(arguments, rest, paths)
         return
-    # argparse passes on a STORE that stands after an option.
+    # argparse leaves a STORE that follows an option in `rest`.
     late = [word for word in rest if not word.startswith("-")]
     stores = [*arguments.stores, *late, *([address] if address else [])]
     if unknown := [word for word in rest if word not in late]:
@@ -160,7 +160,7 @@ def _make(arguments: argparse.Namespace, rest: Sequence[str], paths: Paths) -> N
 
 
 def _launch(arguments: argparse.Namespace) -> Launch:
-    """Find who starts the workers."""
+    """Return the launcher that the options name."""
     with checks.called({"launcher": "--launcher"}):
         row = table.find(arguments.launcher or "local")
     options = {name: getattr(arguments, name) for name in _OPTIONS}
@@ -175,7 +175,7 @@ def _launch(arguments: argparse.Namespace) -> Launch:
 
 
 def _plan(arguments: argparse.Namespace, rest: Sequence[str], paths: Paths) -> None:
-    """Print what a shadow data set will cost."""
+    """Print the time and the memory that a shadow data set will take."""
     count = arguments.devices
     if count is not None:
         checks.at_least("devices", count, 1)
@@ -184,7 +184,7 @@ def _plan(arguments: argparse.Namespace, rest: Sequence[str], paths: Paths) -> N
 
 
 def _numbers(plan: Plan, count: int | None) -> dict[str, Any]:
-    """Return the numbers of a plan, for programs."""
+    """Return the numbers of a plan, for --json."""
     about = dataclasses.asdict(plan) | {"seconds": plan.seconds()}
     if count:
         about["seconds_on_devices"] = plan.seconds(count)
@@ -192,7 +192,7 @@ def _numbers(plan: Plan, count: int | None) -> dict[str, Any]:
 
 
 def _table(plan: Plan, count: int | None) -> str:
-    """Lay a plan out for people."""
+    """Format a plan as text."""
     rows = {
         "models": f"{plan.models:,} of {plan.params:,} parameters",
         "stores": f"{plan.store_bytes / 2**30:.2f} GiB",
@@ -210,7 +210,7 @@ def _table(plan: Plan, count: int | None) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """Say a time in hours and minutes, or in seconds."""
+    """Format a time in hours and minutes, or in seconds."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     hours, minutes = divmod(round(seconds / 60), 60)
@@ -218,7 +218,7 @@ def _duration(seconds: float) -> str:
 
 
 def _look_after(arguments: argparse.Namespace, stores: Sequence[str]) -> None:
-    """Print what is in a store, check it, or join others to it."""
+    """Print a store's contents, verify it, or merge other stores into it."""
     progress = not (arguments.quiet or arguments.json)
     if arguments.action == "merge":
         facts = shadow_sets.merge(stores[0], stores[1:], progress=progress)
