@@ -1,30 +1,33 @@
-"""Mathematics of privacy, usable alone.
+"""Differential privacy for training: bounds on reconstruction, and clipping with noise.
 
-An argument outside its range raises `domain.FieldError`, a ValueError.
+Usable alone. `rero_bound` takes a mechanism, which describes how a training was made
+private, and kappa, an attack's success without the model; it bounds gamma, the success
+with the model. An argument outside its range raises `domain.FieldError`, a ValueError.
 
-rero         bounds on reconstruction: the front door
-sampling     a training in the words of its script, and what is assumed of it
-mechanisms   how a release was made private: noise, and sampling in secret
+rero         the bound on reconstruction: the entry point
+sampling     a training by records, batch and epochs, and what its bound assumes
+mechanisms   Gaussian noise on full batches, or with secret Poisson sampling
+participation  Gaussian noise where batches are known, or of fixed size
+allocation   Gaussian noise where each record is in one secret step of every epoch
+composition  Gaussian noise where noise or sampling changes between steps
 published    guarantees in numbers: epsilon, delta, Renyi curves, privacy losses
-guarantee    what each of them can be asked: epsilon, delta, advantage, trade-off
-bounds       the formulas, in log space
-histories    what Opacus and jax-privacy keep of a training, as a mechanism
-allocation   each record in one secret step of every epoch
-lattice      sums of likelihood ratios, rounded to the safe side
-participation  batches that are known, or of fixed size
-loss_grid    privacy losses: delta of epsilon and back
-composition  steps whose noise or sampling changes
+guarantee    the base class of all mechanisms: epsilon, delta, advantage, trade-off
+bounds       the formulas of the bounds, in log space
+histories    accountant histories of Opacus and jax-privacy as mechanisms
 events       dp-accounting's events as mechanisms, and back
 poisson      the Poisson-subsampled Gaussian: moments and privacy losses
+lattice      sums of likelihood ratios, rounded to the safe side
+loss_grid    privacy losses: delta of epsilon and back
 priors       the baseline kappa of a prior
 guessing     the baseline kappa of real records
-plots        pictures of bounds
 conditional  normal priors given some coordinates
+plots        plots of bounds against noise and epsilon
 epsilons     epsilon and delta from mu, Renyi curves and pairs of both
 calibration  the least noise for a gamma, an advantage or an epsilon
 rates        measured success: exact intervals, tests for violations of a bound
-domain       the domains of arguments, and errors of one line
-gradient     clipped per-example gradients and noise, as a part of training
+domain       checks of arguments, with errors of one line
+gradient     the gradient of DP-SGD: clipped per example, with noise
+lazy         imports on first use, for all packages
 """
 
 from typing import TYPE_CHECKING

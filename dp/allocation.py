@@ -1,19 +1,20 @@
-"""Random allocation: each record joins one random step of every epoch, in secret.
+"""Random allocation as a mechanism: each record in one secret step of every epoch.
 
-Also called balls in bins. With t steps an epoch, and the target's gradients of length
-at most 1, one epoch is dominated by the pair
+Also called balls in bins: a way to draw batches, like Poisson sampling or shuffling
+(see `sampling`). With t steps an epoch, and the target's gradients of length at most 1,
+one epoch is dominated by the pair
 
     with:     (1 / t) sum over i of N(e_i, sigma^2 I)        without:  N(0, sigma^2 I)
 
-in t dimensions. Proof: whatever was seen before step s decides a target's gradient g_s,
-|g_s| <= 1. So step s is a random function of coordinate s of that pair and of what was
-seen before: multiply it by g_s, add normal noise of covariance sigma^2 (I - g_s g_s^T).
+in t dimensions. Proof: the releases before step s decide the target's gradient g_s,
+|g_s| <= 1. So step s is a random function of coordinate s of that pair and of earlier
+releases: multiply it by g_s, add normal noise of covariance sigma^2 (I - g_s g_s^T).
 It turns N(1, sigma^2) into N(g_s, sigma^2 I) and N(0, sigma^2) into N(0, sigma^2 I). So
 an adaptive epoch is processing of the pair, for each i and so for their mixture, and no
 divergence grows. Epochs compose adaptively as dominating pairs do (Zhu et al. 2022).
 
-The pair's likelihood ratio is the mean of t independent lognormals of mean 1, under the
-law without. `lattice` computes its law, rounded towards more privacy loss. The
+Without the target, the pair's likelihood ratio is the mean of t independent lognormals
+of mean 1. `lattice` computes its distribution, rounded towards more privacy loss. The
 sampling is that of Feldman and Shenfeld 2025 (arXiv:2502.08202), who bound its epsilon;
 they also compute its privacy loss on a grid (arXiv:2602.17284).
 """
@@ -50,8 +51,8 @@ class RandomAllocation(Amplified):
 
     Each record draws its step anew in every epoch, independently of all other records,
     so that sizes of batches vary. The divisor of the sum has to be public, such as the
-    expected size. An order cut into batches of fixed size isn't this: who knows where
-    all others are knows where the missing one is.
+    expected size. An order cut into batches of fixed size isn't this: an adversary who
+    knows where all other records are knows where the target is.
 
     Attributes:
       noise_multiplier: sigma, > 0. Infinite: gamma is kappa.
@@ -91,7 +92,7 @@ class RandomAllocation(Amplified):
 
     @property
     def hidden(self) -> bool:
-        """Whether the secret order is counted."""
+        """Whether the bounds count the secret order as protection."""
         counted = self.relation != "replace_one" and self.steps > 1
         return counted and _LEAST <= self.noise_multiplier < math.inf
 

@@ -1,5 +1,6 @@
-"""Bounds on reconstruction success, one function a formula.
+"""Formulas of bounds on reconstruction success, one function per privacy guarantee.
 
+Mechanisms (`mechanisms`, `published`) call them with their epsilon, mu or Renyi curve.
 P[error(Z, attack(theta)) <= eta] is at most gamma, where kappa is what the best attack
 without theta reaches (the baseline, see `priors`). All functions take log kappa and
 return log gamma, elementwise and in float64: kappa = eta^d underflows at any real image
@@ -11,8 +12,8 @@ A guarantee compares training with the target to a reference that doesn't depend
   "add_or_remove"  training without the target; bounds are those of "zero_out"
   "replace_one"    training with another target
 
-Any reference gives a valid bound. What is known of a mechanism (epsilon, mu, rho) has
-to be under the relation that is named.
+Any reference gives a valid bound. A mechanism's epsilon, mu or rho has to be computed
+under the relation that is named.
 
 Limits: an infinite epsilon, mu or rho promises nothing, so gamma is 1, for kappa = 0
 too (without noise a record may be read off); log kappa = -inf is kappa = 0. No argument
@@ -33,10 +34,10 @@ from dp.domain import Numbers
 RELATIONS = ("zero_out", "add_or_remove", "replace_one")
 Logs = np.ndarray | np.floating  # float64, of the shape that the arguments broadcast to
 _BISECTIONS = 120
-# Of orders: below, the bound lost up to 95 % of its gain over kappa to rounding.
+# Orders this near to 1 count as 1: rounding took up to 95 % of the gain over kappa.
 _NEXT_TO_1 = 1e-4
-# Of divergences: below, those of neighbouring probabilities are rounding, and the bound
-# was below the truth by up to its whole gain over kappa.
+# Divergences of neighbouring probabilities below this are rounding: the bound was below
+# the truth by up to its whole gain over kappa.
 _LEAST_DIVERGENCE = 1e-13
 _CERTAIN = 800.0  # the logit of a probability that is 1 in float64
 
@@ -98,7 +99,7 @@ def binary_renyi(log_kappa: Numbers, order: Numbers, epsilon: Numbers) -> Logs:
 
     low, high = base - miss, np.full(base.shape, _CERTAIN)
     low = np.minimum(low, high)
-    # What can't be told (NaN) counts as allowed: a bound may err upwards only.
+    # A NaN counts as allowed: a bound may err upwards only.
     high = np.where(~(divergence(high) > epsilon), np.inf, high)
     for _ in range(_BISECTIONS):
         middle = (low + np.where(np.isinf(high), _CERTAIN, high)) / 2
@@ -289,7 +290,7 @@ def _log_complement(log_probability: Logs) -> Logs:
 def _valid(log_kappa: Numbers, log_gamma: Numbers, unless: Numbers = 0.0) -> Logs:
     """Clip between kappa and 1: with theta an attack does no worse than without.
 
-    1 where `unless`, what a mechanism promises, is infinite: then it promises nothing.
+    1 where `unless`, a mechanism's parameter, is infinite: then it promises nothing.
     """
     log_gamma = np.where(np.asarray(unless) == np.inf, 0.0, log_gamma)
     return np.asarray(np.clip(log_gamma, log_kappa, 0.0))

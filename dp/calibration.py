@@ -1,8 +1,8 @@
 """The least noise that keeps reconstruction, an advantage or epsilon below a value.
 
 Protection from reconstruction needs less noise than protection from membership
-inference: `Calibration.epsilon` tells what epsilon the calibrated run has, often far
-above what anyone would call private.
+inference: `Calibration.epsilon`, the epsilon of the calibrated run, is often far above
+what anyone would call private. `informed calibrate` is this on the command line.
 """
 
 import dataclasses
@@ -23,12 +23,12 @@ from dp.sampling import Batches, Run
 
 _MARGIN = 3e-6  # of log sigma, by which it is rounded up
 _LEAST = math.log(0.02)  # log sigma, where batches are sampled
-_BRACKET, _EVALUATIONS = 0.2, 40  # a step of log sigma; secants take 2 to 6 of these
+_BRACKET, _EVALUATIONS = 0.2, 40  # a step of log sigma; secants need 2 to 6 of the 40
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Calibration:
-    """A noise multiplier, and what was verified for it.
+    """A noise multiplier, and the bound, epsilon and delta that hold with it.
 
     Attributes:
       noise_multiplier: sigma; 0 where no noise is needed, as the target is sampled too
@@ -79,9 +79,9 @@ def calibrate(
       relation: the neighbouring relation, one of `dp.bounds.RELATIONS`; "zero_out" is
         always valid for reconstruction.
       steps: the number of training steps; either this, or `batches`.
-      sampling_probability: probability of a record to be in a step; 1 for full batches.
-        It is secret Poisson sampling.
-      batches: how training draws its batches, in other words.
+      sampling_probability: q of secret Poisson sampling, the probability of a record to
+        be in a step; 1 for full batches.
+      batches: how training draws its batches, instead of steps and a probability.
       kappa, log_kappa: success without the release; at most one.
       delta: the delta of epsilon.
     Raises: ValueError: gamma <= kappa, which no noise reaches; other arguments outside
@@ -151,7 +151,7 @@ def calibrate(
 def _design(
     relation: str, steps: int | None, probability: Number, batches: Batches | None
 ) -> tuple[Callable[[float], Run], Gaussian]:
-    """Return sigma -> mechanism, and full batches of noise 1 that are as weak."""
+    """Return sigma -> mechanism, and a full-batch run of noise 1, which is no safer."""
     if batches is None:
         steps = domain.integer("steps", steps, 1)
         q = float(domain.share("sampling_probability", probability))
@@ -175,12 +175,12 @@ def _design(
     def drawn(sigma: float) -> Run:
         return batches.mechanism(noise_multiplier=sigma, relation=relation)
 
-    drawn(1.0)  # refuses what there isn't
+    drawn(1.0)  # refuses a relation that has no mechanism
     return drawn, Gaussian(noise_multiplier=1.0, steps=most, relation=relation)
 
 
 def _reachable(gamma: Number, base: float) -> float:
-    """Return log gamma, or refuse one that isn't above kappa."""
+    """Return log gamma, or refuse a gamma that isn't above kappa."""
     domain.above("log_kappa", base, -math.inf)
     domain.above("gamma", gamma, 0)
     wanted = math.log(float(domain.probability("gamma", gamma)))
@@ -201,7 +201,7 @@ def _of_gamma(base: float, wanted: float, gamma: float, run: Any) -> float:
 
 
 def _log_ratio(reached: float, allowed: float) -> float:
-    """Return log(reached / allowed), finite, and > 0 where it is exceeded or NaN."""
+    """Return log(reached / allowed), finite; > 0 where reached is larger or NaN."""
     if not reached <= allowed:
         ratio = reached / allowed
         return max(1e-300, math.log(ratio)) if 1 < ratio < math.inf else 700.0
@@ -211,11 +211,11 @@ def _log_ratio(reached: float, allowed: float) -> float:
 def _smallest(
     excess: Callable[[float], float], rough: Callable[[float], float], high: float
 ) -> float:
-    """Find the smallest log sigma with excess <= 0, which holds from some on.
+    """Find the smallest log sigma with excess <= 0.
 
     Args:
-      excess: falls with log sigma.
-      rough: not below it and faster, or the same.
+      excess: a function that falls with log sigma.
+      rough: a faster function that is never below excess, or excess itself.
       high: a log sigma that is about enough, and the answer where sampling isn't
         counted.
     """
@@ -236,7 +236,7 @@ def _smallest(
 
 
 def _polished(excess: Callable[[float], float], at: float, slope: float) -> float:
-    """Find log sigma with excess 0 or at most `_MARGIN` below: secants in a bracket.
+    """Find log sigma with excess 0 or just below, by secants in a bracket.
 
     Args:
       excess: a function of log sigma that falls.

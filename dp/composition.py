@@ -1,4 +1,6 @@
-"""Private steps whose noise or sampling changes, one after the other.
+"""Composition of DP-SGD runs: a training whose noise or sampling rate changed.
+
+`histories` and `events` build it from what accountants keep.
 
 Checked: tests/dp/test_histories.py (dp-accounting's accountants, closed forms).
 """
@@ -22,7 +24,7 @@ _TAIL = 1e-15
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Composition(Amplified):
-    """Runs of Poisson sampling or full batches (q = 1), all released.
+    """A mechanism of several runs, by Poisson sampling or full batches (q = 1).
 
     Attributes:
       parts: the runs, in any order, all under one relation.
@@ -46,7 +48,7 @@ class Composition(Amplified):
 
     @property
     def full(self) -> Gaussian:
-        """The same noise with everyone in every step, which protects less."""
+        """The same noise with every record in every step, which protects less."""
         mu = math.hypot(*(part.full.mu for part in self.parts))
         mu /= 2.0 if self.relation == "replace_one" else 1.0
         sigma = 1 / mu if mu else math.inf
@@ -54,7 +56,7 @@ class Composition(Amplified):
 
     @property
     def hidden(self) -> bool:
-        """Whether sampling is counted in some part."""
+        """Whether the bounds count the sampling of some part as protection."""
         return any(part.hidden for part in self.parts)
 
     def losses(self) -> tuple[Distribution, int]:

@@ -1,6 +1,7 @@
-"""The covariance of a normal target given some of its coordinates.
+"""The covariance of a normal prior given the coordinates that the adversary knows.
 
-Rounding counts as knowledge: a covariance that is left is never too large.
+`priors.gaussian_given` computes kappa from it. Rounding counts as the adversary's
+knowledge: the conditional covariance, less its slack, is never too large.
 """
 
 import numpy as np
@@ -44,7 +45,7 @@ def schur_complement(
 
 
 def known_mask(known: np.ndarray, d: int) -> Bool[np.ndarray, " d"]:
-    """Return a mask of known coordinates, given as one or as positions."""
+    """Return a mask of known coordinates from a mask or from positions."""
     if known.dtype == bool and known.shape == (d,):
         return known
     if known.size and (known.dtype.kind not in "iu" or known.ndim != 1):
@@ -60,7 +61,7 @@ def known_mask(known: np.ndarray, d: int) -> Bool[np.ndarray, " d"]:
 
 
 def valid_covariance(covariance: Float[np.ndarray, "d d"]) -> np.ndarray:
-    """Return as float64, or refuse unless positive semidefinite, up to rounding."""
+    """Return as float64, or raise unless positive semidefinite, up to rounding."""
     matrix = domain.some("covariance", domain.finite("covariance", covariance))
     square = matrix.ndim == 2 and len(matrix) == matrix.shape[1]
     slack = 1e-9 * np.abs(matrix).max()

@@ -1,4 +1,7 @@
-"""The domains of arguments: errors of one clear line, before anything is computed."""
+"""Checks of numeric arguments: one-line errors that name the field and its range.
+
+Called before anything is computed, by all packages (`shadow.checks` builds on them).
+"""
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +18,7 @@ class FieldError(ValueError):
     """The error of a named field whose value is not allowed.
 
     Args:
-      field: the name as it is known here, without a path.
+      field: the name of the argument or attribute, without a path.
       message: what is wrong; its first `{}` stands for the field.
     """
 
@@ -91,8 +94,8 @@ def log_probability(field: str, value: Numbers) -> np.ndarray:
 def baseline(kappa: Numbers | None, log_kappa: Numbers | None) -> np.ndarray:
     """Return log kappa from either, as float64.
 
-    Raises: ValueError: not exactly one of them is given; kappa isn't in (0, 1]. A kappa
-      of 0 is what tiny ones round to, of which 0 would be no bound.
+    Raises: ValueError: not exactly one of them is given; kappa isn't in (0, 1]. A tiny
+      kappa may have been rounded to 0, for which a gamma of 0 would be no bound.
     """
     if log_kappa is not None and kappa is None:
         return log_probability("log_kappa", log_kappa)
@@ -105,14 +108,14 @@ def baseline(kappa: Numbers | None, log_kappa: Numbers | None) -> np.ndarray:
 
 
 def above(field: str, value: Numbers, bound: Number) -> np.ndarray:
-    """Return as float64, or raise FieldError unless > bound; infinity is."""
+    """Return as float64, or raise FieldError unless > bound; infinity is allowed."""
     values = numbers(field, value)
     require(field, value, values > bound, f"> {bound:g}")
     return values
 
 
 def one(field: str, value: Numbers) -> None:
-    """Raise FieldError where there are several numbers."""
+    """Raise FieldError unless the value is a single number."""
     if np.ndim(value):
         raise FieldError(
             field, f"Expected {{}} to be one number, got shape {np.shape(value)}."
@@ -128,7 +131,7 @@ def finite_above(field: str, value: Numbers, bound: Number) -> np.ndarray:
 
 
 def at_least_0(field: str, value: Numbers) -> np.ndarray:
-    """Return as float64, or raise FieldError unless >= 0; infinity is."""
+    """Return as float64, or raise FieldError unless >= 0; infinity is allowed."""
     values = numbers(field, value)
     require(field, value, values >= 0, ">= 0")
     return values
@@ -166,7 +169,7 @@ def integer(field: str, value: Any, bound: int) -> int:
 def choice(field: str, value: str, allowed: Iterable[str]) -> str:
     """Return `value` if it is one of `allowed`.
 
-    Raises: FieldError: it isn't; the message names the nearest and all allowed names.
+    Raises: FieldError: it isn't. The message lists the allowed names and the nearest.
     """
     names = list(allowed)
     if value in names:

@@ -1,6 +1,6 @@
-"""Epsilon of (epsilon, delta)-differential privacy, from numbers.
+"""Conversions of Renyi curves, (epsilon, delta) pairs and mu to epsilon and delta.
 
-`mechanisms` and `participation` ask for it by what they know of a run.
+Methods `epsilon` and `delta` of `mechanisms` and `published` call them.
 """
 
 import math
@@ -33,11 +33,11 @@ def delta_of_renyi(
 
 
 def of_pairs(epsilons: np.ndarray, deltas: np.ndarray, delta: Number) -> float:
-    """Return the least epsilon at delta that pairs of both imply.
+    """Return the least epsilon at delta that (epsilon, delta) pairs imply.
 
-    An (e, d)-private pair of laws is processing of randomised response with parameter e
-    that fails with probability d (Kairouz, Oh and Viswanath 2015): of that one,
-    delta(epsilon) = d + (1 - d) (e^e - e^epsilon)_+ / (1 + e^e).
+    An (e, d)-private pair of distributions is a post-processing of randomised response
+    with parameter e that fails with probability d (Kairouz, Oh and Viswanath 2015),
+    whose delta(epsilon) = d + (1 - d) (e^e - e^epsilon)_+ / (1 + e^e).
     """
     usable = deltas <= delta
     e, d = epsilons[usable], deltas[usable]
@@ -49,7 +49,7 @@ def of_pairs(epsilons: np.ndarray, deltas: np.ndarray, delta: Number) -> float:
 
 
 def delta_of_pairs(epsilons: np.ndarray, deltas: np.ndarray, epsilon: Number) -> float:
-    """Return the least delta at epsilon that pairs of both imply; see `of_pairs`."""
+    """Return the least delta at epsilon that pairs imply; see `of_pairs`."""
     with np.errstate(invalid="ignore"):
         gaps = -np.expm1(np.minimum(0.0, np.nan_to_num(epsilon - epsilons, nan=0.0)))
     certified = deltas + (1 - deltas) * gaps / (1 + np.exp(-epsilons))
@@ -59,9 +59,9 @@ def delta_of_pairs(epsilons: np.ndarray, deltas: np.ndarray, epsilon: Number) ->
 def of_mu(mu: float, delta: Number) -> float:
     """Convert mu-Gaussian differential privacy to epsilon.
 
-    The root of `_log_delta`, but where mu is so large that the solver fails: there from
-    delta(eps) <= Phi(mu / 2 - eps / mu), which is above it by less than 1e-5 of itself.
-    The same bits as dp-accounting's get_epsilon_gaussian, whose import takes longer.
+    The root of `_log_delta`. Where mu is too large for the solver, from the bound
+    delta(eps) <= Phi(mu / 2 - eps / mu) instead, which exceeds delta by less than 1e-5
+    of it. The same bits as dp-accounting's get_epsilon_gaussian, which imports slowly.
     """
     if mu == 0 or np.isinf(1 / mu):
         return 0.0
@@ -85,9 +85,9 @@ def of_mu(mu: float, delta: Number) -> float:
 
 
 def mu_of(epsilon: float, delta: float) -> float:
-    """Return mu of one Gaussian step: at most the largest with that epsilon at delta.
+    """Return mu of one Gaussian step, at most the largest with that epsilon at delta.
 
-    If epsilon is large by `of_mu`'s bound.
+    A large epsilon is converted by `of_mu`'s bound.
     """
     if epsilon < LARGE:
         import dp_accounting

@@ -1,11 +1,11 @@
-"""Events of dp-accounting as mechanisms, and back.
+"""Conversion of dp-accounting's events to mechanisms, and back.
 
-    event = run.event()                                  # for an accountant of theirs
+    event = run.event()                                  # for its accountants
     run = dp.from_event(event, relation="add_or_remove")
 
-An event doesn't name its relation, and accountants differ in what "replace_one"
-doubles; here it is the sensitivity, for Gaussian and Laplace noise. noise_multiplier is
-over the most that removing a record moves the sum.
+An event doesn't name its neighbouring relation, and accountants differ in what
+"replace_one" doubles; here it doubles the sensitivity of Gaussian and Laplace noise.
+noise_multiplier is the noise over the most that removing a record moves the sum.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def from_event(event: "dp_event.DpEvent", *, relation: str) -> Guarantee:
     """Return the mechanism of an event.
 
-    Raises: FieldError: an event that no mechanism here is for.
+    Raises: FieldError: no mechanism here covers the event.
     """
     parts = [_part(one, count, relation) for one, count in _steps(event, 1)]
     if len(parts) == 1:
@@ -37,7 +37,7 @@ def from_event(event: "dp_event.DpEvent", *, relation: str) -> Guarantee:
 
 
 def _sampled(part: Guarantee) -> PoissonGaussian | None:
-    """Return full batches as those of probability 1; None: neither."""
+    """Return the part as Poisson sampling, full batches as q = 1; None: neither."""
     if isinstance(part, Gaussian) and not isinstance(part.noise_multiplier, tuple):
         return PoissonGaussian(
             noise_multiplier=part.noise_multiplier,

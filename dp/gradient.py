@@ -1,16 +1,16 @@
-"""DP-GD: clipped per-example gradients and noise, without per-example gradients.
+"""The gradient of DP-SGD: a sum of clipped per-example gradients, plus Gaussian noise.
 
-For a layer w^T a + b an example's gradient is the outer product of its input a and the
-slope d of its loss in the layer's output, so its squared length is (|a|^2 + 1) |d|^2: a
-"ghost norm" (Goodfellow 2015; Li et al. 2022). Losses weighted by min(1, C / length)
-then have the sum of the clipped gradients for a gradient. That is one more backward
-pass, which for a network with one hidden layer doesn't touch the first layer.
+`clipped_sum` stores no per-example gradients. For a layer w^T a + b such a gradient is
+the outer product of the example's input a and the slope d of its loss in the layer's
+output, of squared length (|a|^2 + 1) |d|^2: a "ghost norm" (Goodfellow 2015; Li et al.
+2022). The gradient of losses weighted by min(1, C / length) is then the clipped sum. It
+takes one more backward pass, which skips the first of two layers.
 
 A convolution is such a layer with shared weights: there the sum over positions is taken
 of the gradient itself or of its Gram form, whichever is less (Bu et al. 2022).
 
-Nothing here knows of models or data. The divisor of the sum is the caller's and has to
-be public; so has the order of examples.
+Independent of models and data; `shadow.training.private` applies it. The caller divides
+the sum, by a public number, and the order of examples has to be public too.
 """
 
 import dataclasses
@@ -26,13 +26,13 @@ from jaxtyping import Array, Float
 from dp import domain
 
 Taps = Mapping[str, Array]
-# Grows when private training with the same key would give something else.
+# Incremented when private training with the same key would give other weights.
 REVISION = 3
 # The least clipping norm: squares of the entries of gradients that are longer don't
 # vanish in float32.
 _SHORTEST = 1e-12
-_DRAWS = 4  # normal numbers in one of the noise: (2^23)^4 outcomes
-_GRID = 2.0**-10  # of a deviation: far above float32's digits, far below the noise
+_DRAWS = 4  # normal numbers summed for one of the noise: (2^23)^4 outcomes
+_GRID = 2.0**-10  # standard deviations: far above float32's digits, far below the noise
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -78,7 +78,7 @@ class PrivacyConfig:
             )
 
     def _refuse_what_float32_lacks(self) -> None:
-        """Refuse noise of no or infinite length: it isn't what is accounted for."""
+        """Refuse clipping norms and noise that float32 rounds to 0 or infinity."""
         assert self.clip_norm is not None
         limits = np.finfo(np.float32)
         deviation = float(np.multiply(self.noise_multiplier, self.clip_norm))
@@ -97,7 +97,7 @@ class PrivacyConfig:
 
     @property
     def drawn_probability(self) -> float:
-        """Return the probability with which an example takes part in fact, at least q.
+        """Return the actual probability that an example takes part, at least q.
 
         Draws are compared with q in float32, of which there are 2^23 in [0, 1): a q of
         1e-8 comes out twelve times as often.
@@ -107,7 +107,7 @@ class PrivacyConfig:
 
     @property
     def steps_an_epoch(self) -> int:
-        """Return the steps in which "allocation" has every example once: 1 / q."""
+        """Return the steps of an epoch of "allocation": 1 / q."""
         return round(1 / self.sampling_probability)
 
     def require_noise(self) -> None:
@@ -138,7 +138,7 @@ def clipped_sum(
       clip_norm: C, the length that gradients of an example are cut to, > 0.
       weights: weight of each example (examples,), such as 0 for those that aren't in
         the batch.
-    Returns: like params. A gradient that isn't finite makes it NaN, for all to see.
+    Returns: like params; NaN where a gradient isn't finite.
     Raises: ValueError: clip_norm isn't > 0 and finite.
     """
     values, pull, inputs = jax.vjp(losses, params, taps, has_aux=True)
@@ -211,9 +211,9 @@ def clip_factors(
 def add_noise(key: Array, sums: Any, deviation: float) -> Any:
     """Add Gaussian noise to every entry of a PyTree, rounded to a public grid.
 
-    A normal number of float32 is one of 2^23, far apart in the tails, and what it is
-    added to shows in the last digits of their sum: both tell which gradient was under
-    the noise, however large it is (Mironov 2012). So each normal number here is made of
+    A normal number of float32 is one of 2^23, far apart in the tails, and the gradient
+    shows in the last digits of the noisy sum: both reveal the gradient beneath the
+    noise, however large it is (Mironov 2012). So each normal number here is made of
     `_DRAWS` (Holohan and Braghin 2021), and the noisy sum is rounded to a multiple of
     `_GRID` deviations, which is processing of a release and costs no privacy. What is
     accounted for is exactly normal noise; this is as near as float32 comes, without a

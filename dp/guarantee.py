@@ -1,4 +1,8 @@
-"""What every mechanism can be asked: gamma, epsilon, delta, advantage, trade-off."""
+"""The base class of mechanisms: gamma, epsilon, delta, advantage and trade-off.
+
+Each mechanism defines `bounds`, `epsilon` and `delta`; the limits of membership tests
+(advantage, trade-off) follow from these here.
+"""
 
 import abc
 from collections.abc import Callable
@@ -17,11 +21,11 @@ Bounds = dict[str, bounds.Logs]
 
 
 class Guarantee(abc.ABC):
-    """The questions that are answered alike for every mechanism.
+    """Base class of mechanisms: what their privacy guarantees of any attack.
 
-    All answers are on the safe side, under the mechanism's relation. epsilon, delta and
-    advantage are of both directions: who sees the release can tell neither that the
-    record was there nor that it wasn't.
+    All numbers are on the safe side, under the mechanism's relation. epsilon, delta and
+    advantage cover both directions: they limit how well an attacker who sees the
+    release can tell that the record was there, and that it wasn't.
     """
 
     @abc.abstractmethod
@@ -30,25 +34,25 @@ class Guarantee(abc.ABC):
 
     @abc.abstractmethod
     def epsilon(self, delta: Number) -> float:
-        """Return the least epsilon at delta that is certified; infinite: none is."""
+        """Return the least certified epsilon at delta; infinite where there is none."""
 
     @abc.abstractmethod
     def delta(self, epsilon: Number) -> float:
-        """Return the least delta at epsilon >= 0 that is certified."""
+        """Return the least certified delta at epsilon >= 0."""
 
     def advantage(self) -> float:
         """Bound the total variation distance: true minus false positives of any test.
 
-        Who guesses whether the record was there, at even odds, is right with a
-        probability of at most (1 + advantage) / 2.
+        An attacker who guesses whether the record was there, at even odds, is right
+        with a probability of at most (1 + advantage) / 2.
         """
         return self.delta(0.0)
 
     def tradeoff(self, alpha: Numbers) -> Float[np.ndarray, "..."]:
         """Bound the false negatives of every test from below, given false positives.
 
-        A test says whether the release is of training with the target (positive) or of
-        the reference that the relation names.
+        A test decides whether the release comes from training with the target
+        (positive) or from the reference that the relation names.
 
         Args:
           alpha: the test's probability of a false positive, of any shape.
@@ -62,7 +66,7 @@ class Guarantee(abc.ABC):
     def event(self) -> "dp_event.DpEvent":
         """Return dp-accounting's event of this mechanism; see `dp.from_event`.
 
-        Raises: FieldError: it has none, such as random allocation.
+        Raises: FieldError: dp-accounting has no such event, as of random allocation.
         """
         name = type(self).__name__
         raise domain.FieldError(

@@ -1,4 +1,6 @@
-"""The baseline kappa of real records: how often they are guessed without a release.
+"""The baseline kappa measured on records: how often a guess without the model is right.
+
+For data of unknown distribution; `priors` has kappa of known ones.
 
 baseline = dp.kappa_from(images, error=mean_squared, threshold=0.0232)
 print(baseline, dp.rero_bound(run, log_kappa=baseline.log_kappas))
@@ -14,20 +16,20 @@ from dp import domain, rates
 from dp.domain import Number
 
 _TRIED = 2000  # records that are tried as guesses
-_MEANS = 5  # of the records near to the best of them
+_MEANS = 5  # best guesses whose near records are averaged, as further guesses
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Baseline:
-    """Success without the release, on records that no guess was chosen from.
+    """Success without the release, measured on records held out from the guesses.
 
     Attributes:
       guess: the fixed guess that is right most often.
-      fixed: (rate, lower, upper limit) of that guess. Another one may be better, so a
-        bound from it is of whoever guesses no better.
+      fixed: (rate, lower, upper limit) of that guess. A better guess may exist, so a
+        bound from it holds for attackers who guess no better.
       nearest: the same of the nearest of the other records, chosen with knowledge of
-        the target: no one who answers with one of them does better.
-      confidence: of each limit.
+        the target: no attacker who answers with one of these records does better.
+      confidence: the confidence of each limit.
     """
 
     guess: np.ndarray
@@ -39,8 +41,8 @@ class Baseline:
     def log_kappas(self) -> Float[np.ndarray, "2"]:
         """Return logs of both upper limits, for `dp.rero_bound`: fixed, nearest.
 
-        A bound for everyone lies between the two: a better guess than the fixed one may
-        exist, but none of these records is a better answer than the nearest.
+        A bound for every attacker lies between the two: a better guess than the fixed
+        one may exist, but none of these records is a better answer than the nearest.
         """
         return np.log([self.fixed[2], self.nearest[2]])
 
@@ -67,11 +69,11 @@ def kappa_from(
     that holds for every guess, and a metric, see `priors.empirical`.
 
     Args:
-      records: at least 4, drawn independently as the target is given all else that is
-        known; in random order, none twice.
+      records: at least 4 independent draws from the distribution of the target given
+        all else that is known; in random order, none twice.
       error: (a guess, records) -> the error of the guess at each record.
       threshold: the largest error that counts as success.
-      confidence: of each upper limit, in [0.5, 1).
+      confidence: the confidence of each upper limit, in [0.5, 1).
     """
     records = np.asarray(records)
     domain.integer("records", len(records), 4)

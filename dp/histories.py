@@ -1,4 +1,4 @@
-"""Private trainings as other libraries record them, as mechanisms.
+"""Accountant histories of Opacus and jax-privacy, converted to mechanisms.
 
     import json, dp
     with open("history.json", "w") as file:       # at the end of training with Opacus
@@ -7,17 +7,17 @@
     history = dp.History.of(json.load(open("history.json")))
     print(dp.rero_bound(history.mechanism("zero_out"), kappa=0.01))
 
-Two forms are known, as the packages have them (Opacus 1.6, jax-privacy 2.0):
+Two formats are read (of Opacus 1.6 and jax-privacy 2.0):
 
 Opacus        `accountant.state_dict()`: "history", a list of (noise multiplier, sample
               rate, steps), and "mechanism", the name of its accountant
 jax-privacy   `accounting.analysis.DpParams` as a dictionary ("sampling_method" by its
               name), with "num_updates" beside its fields
 
-Neither says whether batches were drawn as they assume; every bound is printed with what
-it assumes and what holds otherwise. Settings that changed in the course of training are
-composed as they were under Poisson sampling; of batches of fixed size the worst counts
-for all steps.
+Neither says whether batches were drawn as the library assumes, so every bound is
+printed with its assumption and what holds otherwise. Settings that changed during
+training are composed under Poisson sampling; with batches of fixed size the worst
+settings count for all steps.
 
 Checked: tests/dp/test_histories.py (against the packages' own accountants).
 """
@@ -35,14 +35,13 @@ from dp.participation import FixedSizeGaussian
 from dp.sampling import Run
 
 _ACCOUNTANTS = ("rdp", "prv", "gdp")  # of Opacus
-# Fields of jax-privacy's DpParams under which its runs are more than DP-SGD -> values
-# under which they aren't.
+# Fields of jax-privacy's DpParams that extend DP-SGD -> the values that don't.
 _MORE: dict[str, tuple[int | None, ...]] = {
     "examples_per_user": (None, 1),
     "cycle_length": (None, 1),
     "truncated_batch_size": (None,),
 }
-# All fields that are known: another one may change what was added of noise.
+# All fields that are read: an unknown one may change how much noise was added.
 _OPACUS = ("history", "mechanism")
 _DP_PARAMS = (
     "noise_multipliers", "num_samples", "delta", "batch_size", "num_updates",
@@ -53,11 +52,11 @@ _DP_PARAMS = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class History:
-    """A private training.
+    """The noise, sampling and steps of a private training, from its history.
 
     Attributes:
       noise_multiplier: sigma, the least of all steps.
-      steps: T, all of them.
+      steps: T, the number of steps.
       sampling_probability: q of a record in a step, the largest; None: batches of
         fixed size.
       records: N, the number of training records; None: not kept.
@@ -78,15 +77,15 @@ class History:
     runs: tuple[tuple[float, float, int], ...] = ()
 
     def __post_init__(self) -> None:
-        # Whatever no mechanism can have is refused by the mechanism itself.
+        # The mechanism refuses values that are out of range.
         self.mechanism("zero_out")
 
     @classmethod
     def of(cls, values: Any) -> "History":
-        """Read what a library keeps, as JSON gives it back.
+        """Read a history of Opacus or jax-privacy, as loaded from JSON.
 
-        Raises: FieldError: a field is missing, unknown or has no such value; a run that
-          no bound here is for.
+        Raises: FieldError: a field is missing, unknown or out of range; no bound here
+          covers such a training.
         """
         if not isinstance(values, Mapping):
             raise domain.FieldError(
@@ -130,8 +129,8 @@ class History:
         if self.sampling_probability is None:
             everybody = self.batch == self.records
             if self.changed and everybody and relation == "add_or_remove":
-                # Removing a record from a batch of everybody moves the sum by C; from
-                # smaller ones, where another takes its place, by up to 2 C.
+                # Removing a record from a full batch moves the sum by C; from a smaller
+                # one, where another record fills its slot, by up to 2 C.
                 sigma /= 2
                 return Gaussian(noise_multiplier=sigma, steps=steps, relation=relation)
             if self.records is None or self.batch is None:
@@ -220,14 +219,14 @@ def _jax_privacy(values: Mapping[str, Any]) -> History:
     schedules = [_over_steps("batch_size", values["batch_size"])]
     scaled = bool(values.get("batch_size_scale_schedule"))
     if scaled or values.get("batch_sizes") is not None:
-        # DpParams has these computed: (step, size) pairs. The largest of both counts.
+        # DpParams computes these (step, size) pairs itself. The larger size counts.
         schedules.append(_over_steps("batch_sizes", values.get("batch_sizes")))
     sizes = [size for schedule in schedules for _, size in schedule]
     records = _count("num_samples", values["num_samples"])
     batch = _count("batch_size", max(sizes))
     domain.require("batch_size", batch, batch <= records, f"at most {records} records")
-    # An enumeration, which JSON doesn't take, so it is easily left out; POISSON, its
-    # default, protects far more.
+    # JSON can't hold this enumeration, so it is easily left out; its default, POISSON,
+    # protects far more.
     if "sampling_method" not in values:
         raise domain.FieldError(
             "sampling_method",
@@ -271,7 +270,7 @@ def _at(schedule: list[tuple[int, float]], step: int) -> float:
 
 
 def _known(values: Mapping[str, Any], fields: tuple[str, ...]) -> None:
-    """Raise FieldError where there is a field that isn't known."""
+    """Raise FieldError where a field is unknown."""
     for name in values:
         if name not in fields:
             raise domain.FieldError(

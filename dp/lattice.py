@@ -1,15 +1,17 @@
-"""Sums of independent likelihood ratios on a lattice, at least as spread as they are.
+"""Distributions of sums of likelihood ratios on a lattice, for privacy accounting.
 
+`allocation` computes the privacy loss of an epoch by it, rounded to the safe side.
 Every divergence of privacy is the mean of a convex function of a likelihood ratio, such
-as (L - e^epsilon)_+ and (1 - e^epsilon L)_+ of delta in both directions. So a law with
-the same mean that is more spread out (larger in convex order) bounds all of them from
-above, and convex order survives sums of independent variables. Here a value is spread
-on the two points of the lattice next to it so that its mean stays; what is left out at
-either end is spread on 0 and infinity. That is all the approximation there is.
+as (L - e^epsilon)_+ and (1 - e^epsilon L)_+ of delta in both directions. So a
+distribution with the same mean that is more spread out (larger in convex order) bounds
+all of them from above, and convex order survives sums of independent variables. Here a
+value is spread on the two points of the lattice next to it so that its mean stays;
+values beyond either end are spread on 0 and infinity. Apart from floating-point
+rounding, nothing else is approximate.
 
 The lattice is that of floating-point numbers: 0 and 2^k (1 + i / m), i = 0 ... m - 1.
-In an octave it is even, so sums are by FFT, octave by octave, and what FFT rounds is
-small beside the mass of its octave.
+Within an octave it is even, so sums are by FFT, octave by octave, whose rounding is
+small beside the mass of the octave.
 """
 
 import dataclasses
@@ -25,14 +27,14 @@ _QUANTILE = 8.5  # of a standard normal: 1e-17 is beyond
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Lattice:
-    """A law on the lattice, of a sum of likelihood ratios whose means are 1.
+    """A distribution on the lattice: of a sum of likelihood ratios with means of 1.
 
     Attributes:
       zero: the mass at 0.
       low: the first octave begins at 2^low.
       octaves: the mass at each point of each octave.
       infinite: the share of the mean that lies at infinity.
-      terms: how many ratios are added up.
+      terms: the number of ratios in the sum.
     """
 
     zero: float
@@ -49,7 +51,7 @@ class Lattice:
 
     @property
     def rounding(self) -> float:
-        """Return how far mass and mean are from what they are without rounding."""
+        """Return how far rounding has moved the total mass and the mean."""
         mass = self.zero + self.octaves.sum()
         mean = (np.sum(self.octaves * self.values) + self.infinite) / self.terms
         return float(abs(mass - 1) + abs(mean - 1))
@@ -60,7 +62,7 @@ def lognormal(sigma: float, terms: int, points: int) -> Lattice:
 
     Args:
       sigma: the noise multiplier.
-      terms: how many of it will be added up, which decides what is small.
+      terms: the number of copies that will be summed; it decides what is negligible.
       points: m, the points of an octave.
     """
     shift = 0.5 / sigma**2
@@ -95,7 +97,7 @@ def _cells(z: np.ndarray) -> np.ndarray:
 
 
 def total(one: Lattice, terms: int) -> Lattice:
-    """Return the law of the sum of so many independent copies."""
+    """Return the distribution of the sum of `terms` independent copies."""
     if terms == 1:
         return one
     half = total(one, terms // 2)
@@ -104,10 +106,10 @@ def total(one: Lattice, terms: int) -> Lattice:
 
 
 def _sum(a: Lattice, b: Lattice) -> Lattice:
-    """Return the law of the sum of two independent variables.
+    """Return the distribution of the sum of two independent variables.
 
-    In octave k: pairs of which one value lies in it and the other below its end. What
-    lies below it is kept on that octave's own lattice.
+    Octave k adds the pairs with one value in it and the other below its end. Values
+    below octave k are kept on the lattice of octave k.
     """
     m = a.octaves.shape[1]
     low = min(a.low, b.low)

@@ -1,11 +1,11 @@
-"""Public names of a package that are imported when they are first asked for (PEP 562).
+"""Lazy imports for the `__init__` files of all packages: on first use (PEP 562).
 
     __getattr__, __dir__, __all__ = lazy.names(
         __name__, {"shadow.factory": "Factory", "shadow.data": "Examples Split split"}
     )
 
-One module of a package can then be used without what its other modules need: checks of
-a configuration without JAX, a closed-form bound without dp-accounting.
+A module of a package can then be used without the dependencies of the others: checks
+of a configuration without JAX, a closed-form bound without dp-accounting.
 """
 
 import importlib
@@ -19,7 +19,7 @@ def names(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return a package's `__getattr__`, `__dir__` and `__all__`.
 
-    Modules of the package can be asked for by name too, as if each had been imported.
+    Modules of the package are attributes too, as if each had been imported.
 
     Args:
       package: `__name__` of the package.

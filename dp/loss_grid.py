@@ -1,11 +1,12 @@
-"""A privacy loss on an even grid: delta of epsilon, and epsilon of delta.
+"""Privacy loss distributions on an even grid: delta of epsilon, and epsilon of delta.
 
-The loss of a pair of laws is log(upper / lower), drawn from the upper one, and
+The privacy loss of a pair of distributions is log(upper / lower), drawn from the upper
+one. dp-accounting composes its distribution over the steps of training; here
 
     delta(epsilon) = infinite + sum over losses l > epsilon of P(l) (1 - e^(epsilon-l))
 
-is exact in between the points of the grid too. dp-accounting computes the same by a
-loop over all epsilons, which took 70 % of the time of an epsilon.
+is exact in between the points of the grid too. dp-accounting loops over all epsilons to
+compute the same, which took 70 % of the time of an epsilon.
 """
 
 import dataclasses
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 else:  # a second, which closed forms don't need
     Distribution = Any
 
-# Of composition by FFT: at least, and a step. Against the closed form of full batches
-# the error was at most 1e-15 for 1,000 steps, 1e-13 for 10,000, 5e-11 for a million.
+# Error of composition by FFT: the least, and per step. Against the closed form of full
+# batches it was at most 1e-15 for 1,000 steps, 1e-13 for 10,000, 5e-11 for a million.
 _ROUND_OFF, _ROUND_OFF_A_STEP = 1e-14, 4e-16
 # Between them the bound is off by at most (3e-3)^2 / 8 of itself.
 _EPSILONS = np.concatenate([np.linspace(-20, -3, 200), np.arange(-3, 40, 3e-3)])
@@ -36,7 +37,7 @@ _EPSILONS = np.concatenate([np.linspace(-20, -3, 200), np.arange(-3, 40, 3e-3)])
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class LossGrid:
-    """The law of a privacy loss on multiples of a spacing.
+    """The distribution of a privacy loss on multiples of a spacing.
 
     Attributes:
       spacing: the distance of two losses, in nats.
@@ -72,7 +73,7 @@ class LossGrid:
         return self.infinite + inside
 
     def epsilon(self, delta: Number) -> float:
-        """Return the least epsilon >= 0 with that delta; infinite: there is none."""
+        """Return the least epsilon >= 0 with that delta; infinite where none has it."""
         losses, upper, lower = self._tails
         deltas = self.infinite + upper - lower
         above = np.flatnonzero(~(deltas <= delta))  # NaN counts as too much
@@ -89,9 +90,9 @@ class LossGrid:
 
 @functools.lru_cache(maxsize=32)
 def grids(distribution: Distribution) -> tuple[LossGrid, LossGrid]:
-    """Return the losses of dp-accounting's distribution: (of removal, of adding).
+    """Return the losses of dp-accounting's distribution: (of removal, of addition).
 
-    Of removal: the upper law is training with the target, the lower one without.
+    For removal the upper distribution is training with the target, the lower without.
     """
     remove = _grid(distribution._pmf_remove)
     return remove, remove if distribution._symmetric else _grid(distribution._pmf_add)
@@ -119,9 +120,10 @@ def curve(
 
     Args:
       steps: the number of steps that were composed, where it is known. A delta below 0
-        tells of rounding too.
-      removal: from training without the target to training with it alone, which is all
-        that reconstruction asks for. False: the larger delta of both directions.
+        shows rounding too.
+      removal: whether to use only the divergence from training without the target to
+        training with it, which suffices for reconstruction. False: the larger delta of
+        both directions.
     """
     both = grids(distribution)[: 1 if removal else 2]
     # Where all mass overflows there are NaNs; 1 is always valid.
@@ -131,9 +133,9 @@ def curve(
 
 
 def epsilon(distribution: Distribution, steps: int, delta: Number) -> float:
-    """Return the least epsilon at delta, rounded up by what composition may have lost.
+    """Return the least epsilon at delta, rounded up by the error of composition.
 
-    Infinite where that is more than delta.
+    Infinite where that error is more than delta.
     """
     least = float(domain.between("delta", delta, 0, 1)) - rounding(distribution, steps)
     if not least > 0:
@@ -142,7 +144,7 @@ def epsilon(distribution: Distribution, steps: int, delta: Number) -> float:
 
 
 def delta(distribution: Distribution, steps: int, epsilon: Number) -> float:
-    """Return the least delta at epsilon, rounded up by what composition may lose."""
+    """Return the least delta at epsilon, rounded up by the error of composition."""
     at = np.asarray(domain.finite_at_least_0("epsilon", epsilon))[None]
     deltas = np.nan_to_num([one.deltas(at) for one in grids(distribution)], nan=1.0)
     return min(1.0, float(deltas.max()) + rounding(distribution, steps))
@@ -151,7 +153,8 @@ def delta(distribution: Distribution, steps: int, epsilon: Number) -> float:
 def rounding(distribution: Distribution, steps: int) -> float:
     """Bound by how much a delta of a privacy loss distribution may be too small.
 
-    The rounding of its composition, which "rounded up" doesn't cover.
+    That is the floating-point error of composition, which pessimistic rounding of the
+    grid doesn't cover.
 
     Args:
       steps: the number of steps that were composed.

@@ -1,13 +1,13 @@
-"""Mechanisms: one class per guarantee of privacy, with the bounds that follow.
+"""Mechanisms: private training by Gaussian noise, with or without Poisson sampling.
 
-From kappa, the chance of reconstructing a record without seeing the release, a
-mechanism computes upper bounds on gamma, the chance with it: all that are valid under
-its neighbouring relation (see `bounds`). `rero.rero_bound` takes the least. Theorems
-and corollaries are those of Balle, Cherubin and Hayes 2022.
+A mechanism says how a training was made private. From kappa, the chance of
+reconstructing a record without seeing the release, it computes upper bounds on gamma,
+the chance with it: all that are valid under its neighbouring relation (see `bounds`).
+`rero.rero_bound` takes the least. Theorems are those of Balle, Cherubin and Hayes 2022.
 
 sigma, the noise multiplier, is the standard deviation of the noise on the *sum* of
 clipped gradients over the clipping norm. The number that a sum is divided by has to be
-public. None of this holds if that is the realised size of a batch, if statistics
+public. No bound holds if the divisor is the realised size of a batch, if statistics
 computed from the target are used, or with batch normalisation.
 
 Limits: with infinite noise gamma is kappa; an infinite epsilon or rho promises nothing,
@@ -128,36 +128,36 @@ def require_sampled(noise_multiplier: Number, steps: int, relation: str) -> None
 
 
 class Amplified(Guarantee):
-    """A run that protects more than `full` does, because of what nobody is told."""
+    """Base class of runs amplified by a secret: which steps a record takes part in."""
 
     noise_multiplier: Number
     steps: int
     relation: str
     _unhidden = "full batch"
-    # Whether Renyi divergences from training without to with are no less than those of
-    # the other direction, which epsilon and delta are of too.
+    # Whether Renyi divergences from training without the target to training with it are
+    # no less than those back. Epsilon and delta cover both directions.
     _larger_divergences = True
 
     @property
     @abc.abstractmethod
     def full(self) -> Gaussian:
-        """The same run without the secret, which protects less."""
+        """The same run where the adversary knows the steps, which protects less."""
 
     @property
     @abc.abstractmethod
     def hidden(self) -> bool:
-        """Whether the secret is counted."""
+        """Whether the bounds count the secret as protection."""
 
     @abc.abstractmethod
     def losses(self) -> tuple[Distribution, int] | None:
-        """Return the distribution of privacy losses, and of how many it is composed."""
+        """Return the privacy loss distribution, and how many it is composed of."""
 
     @abc.abstractmethod
     def divergences(self, log_kappa: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return orders that suit these baselines, and Renyi divergences."""
 
     def renyi(self, log_kappa: np.ndarray) -> RenyiDP | Gaussian:
-        """Return Renyi divergences as a mechanism, or `full` if there is no secret."""
+        """Return Renyi divergences as a mechanism, or `full` if not `hidden`."""
         if not self.hidden:
             return self.full
         orders, divergences = (v.tolist() for v in self.divergences(log_kappa))
@@ -166,7 +166,7 @@ class Amplified(Guarantee):
         )
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """Bound by the privacy loss, by Renyi divergence, and without the secret."""
+        """Return bounds by privacy loss, by Renyi divergence, and those of `full`."""
         full = self.full.bounds(log_kappa)
         valid = {f"{name}, {self._unhidden}": value for name, value in full.items()}
         if not self.hidden:
@@ -244,7 +244,7 @@ class PoissonGaussian(Amplified):
 
     @property
     def hidden(self) -> bool:
-        """Whether sampling is counted."""
+        """Whether the bounds count sampling as protection."""
         return self.sampling_probability < 1 and self.relation != "replace_one"
 
     def losses(self) -> tuple[Distribution, int]:
@@ -270,7 +270,7 @@ class PoissonGaussian(Amplified):
         return dp_event.SelfComposedDpEvent(sampled, self.steps)
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """Bound as `Amplified`, and by what is exact: one step, never sampled."""
+        """Return the bounds of `Amplified`, of one step, and of never being sampled."""
         q, steps = self.sampling_probability, self.steps
         if q == 1:
             return self.full.bounds(log_kappa)

@@ -1,10 +1,10 @@
-"""Sampled batches beyond secret Poisson sampling: known ones, and ones of fixed size.
+"""DP-SGD as mechanisms where batches are known to the adversary, or of fixed size.
 
-Who knows which randomness decides. Where the batches are known, a record is protected
-by the noise of the steps that it takes part in. Where a batch of fixed size is drawn
-anew in each step, secretly, sampling helps less than Poisson sampling does: somebody
-else stands in the batch where the target doesn't, so that the sum of gradients moves by
-up to twice the clipping norm.
+Bounds for Poisson sampling (`mechanisms`) hold for neither. Where the batches are
+known, a record is protected by the noise of the steps that it takes part in. Where a
+batch of fixed size is drawn anew in each step, secretly, sampling helps less than
+Poisson sampling does: another record fills the target's slot, so the sum of gradients
+moves by up to twice the clipping norm.
 """
 
 import dataclasses
@@ -38,8 +38,8 @@ def counts(
 ) -> tuple[Float[np.ndarray, " counts"], Float[np.ndarray, " counts"]]:
     """Return (counts, log probabilities) of the steps that a record takes part in.
 
-    Binomial. Counts far from the mean are taken in blocks, each by its largest, which
-    is pessimistic.
+    The distribution is binomial. Counts far from the mean are grouped, and the largest
+    of a group stands for all of it, which is pessimistic.
     """
     if probability == 1 or steps > _LONGEST:
         return np.array([float(steps)]), np.zeros(1)
@@ -60,10 +60,10 @@ def counts(
 def own_steps(
     log_kappa: Numbers, mu: Number, probability: Number, steps: int
 ) -> bounds.Logs:
-    """Average the Gaussian bound over a record's own steps: known batches.
+    """Bound known batches: the Gaussian bound averaged over a record's steps.
 
-    E Phi(Phi^-1(kappa) + mu sqrt(K)), K binomial, since the target doesn't depend on
-    who is sampled.
+    gamma = E Phi(Phi^-1(kappa) + mu sqrt(K)), K binomial, since the target doesn't
+    depend on the sampling.
 
     Args:
       log_kappa: natural log of the success without the release, of any shape.
@@ -85,7 +85,7 @@ def own_steps(
 def own_steps_delta(
     epsilon: Number, mu: Number, probability: Number, steps: int
 ) -> float:
-    """Return delta at epsilon where batches are known: the mean of that of each count.
+    """Return delta at epsilon for known batches: its mean over the number of steps.
 
     mu, probability and steps are those of `own_steps`.
     """
@@ -115,7 +115,7 @@ def _mean_delta(epsilon: float, mus: np.ndarray, weights: np.ndarray) -> float:
 def own_steps_epsilon(
     delta: Number, mu: Number, probability: Number, steps: int
 ) -> float:
-    """Return epsilon at delta where batches are known: of the mean of delta(epsilon).
+    """Return epsilon at delta for known batches: where the mean delta falls to it.
 
     mu, probability and steps are those of `own_steps`.
     """
@@ -141,7 +141,7 @@ def own_steps_epsilon(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RevealedGaussian(Guarantee):
-    """DP-SGD whose batches are known: which record takes part in which step.
+    """DP-SGD whose adversary knows which record takes part in which step.
 
     The bound is the mean over draws of the batches. A record that turned out to take
     part in k steps is protected as by `Gaussian` with k steps, which may be less.
@@ -171,7 +171,7 @@ class RevealedGaussian(Guarantee):
         )
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """Bound by the steps that a record takes part in, and as full batches."""
+        """Return the bound by a record's steps, and those of full batches."""
         q, steps = self.sampling_probability, self.steps
         full = dataclasses.replace(self._step, steps=steps).bounds(log_kappa)
         return {"own steps": own_steps(log_kappa, self._step.mu, q, steps)} | {
@@ -181,9 +181,9 @@ class RevealedGaussian(Guarantee):
     def epsilon(self, delta: Number) -> float:
         """Return epsilon of (epsilon, delta)-differential privacy, under the relation.
 
-        Of adding or removing a record it is infinite for every delta below the
-        probability that the record is in a batch at all: who knows the batches sees
-        whether it is there. Above that, nothing is left to protect, and it is 0.
+        For adding or removing a record it is infinite at every delta below the
+        probability that the record is in a batch at all: an adversary who knows the
+        batches sees whether it is there. At a larger delta it is 0.
         """
         if self.relation == "add_or_remove" and self.sampling_probability < 1:
             delta = float(domain.between("delta", delta, 0, 1))
@@ -207,7 +207,7 @@ class RevealedGaussian(Guarantee):
 
     @property
     def _ever(self) -> float:
-        """The probability of a record to be in a batch at all."""
+        """The probability that a record is in some batch."""
         return -math.expm1(self.steps * math.log1p(-self.sampling_probability))
 
 
@@ -215,12 +215,12 @@ class RevealedGaussian(Guarantee):
 class FixedSizeGaussian(Guarantee):
     """DP-SGD with batches of fixed size, drawn anew in each step, secretly.
 
-    Each step draws `batch` of `records` without replacement. Its sum of gradients has
-    the law (1 - q) of a batch of others + q of one with the target in somebody's place,
-    q = batch / records, and training without the target has the first alone. Given all
-    but who that somebody is, the two sums are at most 2 C apart. So the pair of Poisson
-    sampling with half the noise dominates (derived); it compares with "add_or_remove",
-    training on the other records with batches of the same size. Under "replace_one"
+    Each step draws `batch` of `records` without replacement. With probability
+    q = batch / records the target is in the batch, in the place of another record;
+    training without the target draws that other record. Given all the rest, the two
+    sums of gradients are at most 2 C apart. So the pair of Poisson sampling with half
+    the noise dominates (derived), under "add_or_remove", whose reference is training on
+    the other records with batches of the same size. Under "replace_one"
     (and "zero_out", a special case of it) epsilon is by the Renyi divergences of Wang,
     Balle and Kasiviswanathan 2019, as dp-accounting has them, at half the noise.
 
@@ -274,7 +274,7 @@ class FixedSizeGaussian(Guarantee):
         )
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """Bound as known batches, and with what secret sampling is known to add."""
+        """Return the bounds of known batches, and those that count the secrecy."""
         valid = self.known.bounds(log_kappa)
         if self.batch == self.records:
             return valid
@@ -292,16 +292,16 @@ class FixedSizeGaussian(Guarantee):
         return valid | curve.bounds(log_kappa)
 
     def epsilon(self, delta: Number) -> float:
-        """Return the least epsilon at delta that is certified, under the relation."""
+        """Return the least certified epsilon at delta, under the relation."""
         if self.relation == "add_or_remove" and self.batch < self.records:
             return self.removal.epsilon(delta)
         return self.replaced_epsilon(delta)
 
     def replaced_epsilon(self, delta: Number) -> float:
-        """Return epsilon of replacing a record, by a zero gradient or by another.
+        """Return epsilon of replacing a record, by a zero gradient or by another one.
 
-        Not of removing one: who is told the batches then sees that it is missing. For
-        that relation see `removal`.
+        It doesn't cover removing a record, which shows where batches are known: see
+        `removal`.
         """
         known = self.known.epsilon(delta)
         accountant = self._accountant()
@@ -310,7 +310,7 @@ class FixedSizeGaussian(Guarantee):
         return min(known, float(accountant.get_epsilon(delta)))
 
     def delta(self, epsilon: Number) -> float:
-        """Return the least delta at epsilon that is certified, under the relation."""
+        """Return the least certified delta at epsilon, under the relation."""
         domain.finite_at_least_0("epsilon", epsilon)
         if self.relation == "add_or_remove" and self.batch < self.records:
             return self.removal.delta(epsilon)

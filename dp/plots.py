@@ -1,4 +1,4 @@
-"""Pictures of bounds: gamma against the noise, and against epsilon."""
+"""Plots of the bound on reconstruction: gamma against the noise, and epsilon."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from dp import domain
 from dp.domain import Number
 from dp.rero import rero_bound
 
-_TIMES = np.geomspace(1 / 8, 8, 13)  # of the mechanism's noise
+_TIMES = np.geomspace(1 / 8, 8, 13)  # multiples of the mechanism's noise
 
 
 def plot(
@@ -29,10 +29,10 @@ def plot(
     times its noise. A vertical line marks the mechanism, a horizontal one `gamma`.
 
     Args:
-      mechanism: one with one `noise_multiplier`, such as `dp.RandomAllocation`.
+      mechanism: has a scalar `noise_multiplier`, such as `dp.RandomAllocation`.
       kappas: baselines in (0, 1), one curve each.
-      gamma: a target to mark; None: there is none.
-      delta: of epsilon, in (0, 1).
+      gamma: a value to mark; None: no mark.
+      delta: the delta of epsilon, in (0, 1).
     Raises: FieldError: the mechanism has no noise multiplier, or a number is outside
       its range.
     """

@@ -1,12 +1,13 @@
-"""The Poisson-subsampled Gaussian mechanism: moments, privacy losses, one step.
+"""The Poisson-subsampled Gaussian of DP-SGD: Renyi moments, privacy losses, one step.
 
 One step adds N(0, sigma^2) to a sum of gradients of length at most 1, in which each
-example takes part with probability q. Compared are training with the target, of law
-(1 - q) N(0, sigma^2) + q N(1, sigma^2), and with its gradient set to 0, N(0, sigma^2).
+example takes part with probability q. Training with the target, which has the
+distribution (1 - q) N(0, sigma^2) + q N(1, sigma^2), is compared with training where
+its gradient is set to 0, N(0, sigma^2). `mechanisms.PoissonGaussian` calls these.
 
-sigma may be anything above 0. Infinite noise hides everything. With so little noise
-that a privacy loss can't be put on a grid, what is left is that a target that is never
-sampled stays hidden: a bound that holds for any sigma.
+sigma may be anything above 0. Infinite noise hides everything. With too little noise
+to put a privacy loss on a grid, one bound is left, which holds for any sigma: a target
+that is never sampled stays hidden.
 """
 
 import functools
@@ -40,7 +41,7 @@ _HIGHEST = 10**6  # order of Renyi divergences, each a sum of as many terms
 def _setting(
     noise_multiplier: Number, probability: Number, steps: int = 1
 ) -> tuple[float, float, int]:
-    """Return plain numbers, or refuse them unless > 0, in (0, 1], whole >= 1."""
+    """Return plain numbers; refuse sigma <= 0, q outside (0, 1], steps < 1."""
     sigma = domain.above("noise_multiplier", noise_multiplier, 0)
     share = domain.share("probability", probability)
     return float(sigma), float(share), domain.integer("steps", steps, 1)

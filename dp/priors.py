@@ -6,10 +6,10 @@ distances eta unless said; `l2_of_mse` converts. An error equal to the threshold
 as success.
 
 The prior is that of the target *given everything the adversary knows*: the fixed set,
-so that duplicates, or other pictures of the same person in it, raise kappa; and what it
-is told of the target itself, its label or some of its columns (`given`,
+so that duplicates, or other pictures of the same person in it, raise kappa; and known
+parts of the target, such as its label or some of its columns (`given`,
 `gaussian_given`, `side_information`). An attack that knows more than kappa allows for
-may seem to violate a bound that holds.
+may seem to violate a bound that holds. `rero.rero_bound` takes kappa.
 
 Every number has to be finite: a record that is NaN is near to nothing, so it would make
 kappa too small. Formulas are in log space, so that nothing underflows to kappa = 0.
@@ -30,18 +30,18 @@ from dp.domain import Number, Numbers
 
 Logs = bounds.Logs
 _ROWS = 1024
-# Some units in the last place: of a sum or a difference of two numbers.
+# Rounding of a sum or a difference of two numbers: 8 machine epsilons.
 _SLACK = 8 * float(np.finfo(float).eps)
 
 
 def l2_of_mse(mse: Numbers, d: int) -> np.ndarray:
-    """Return the Euclidean distance of images whose mean squared error is `mse`."""
+    """Convert a mean squared error of d pixels to a Euclidean distance."""
     mse, d = domain.finite_at_least_0("mse", mse), domain.integer("d", d, 1)
     return np.asarray(np.sqrt(d) * np.sqrt(mse))
 
 
 def mse_of_l2(eta: Numbers, d: int) -> np.ndarray:
-    """Return the mean squared error of images at Euclidean distance `eta`."""
+    """Convert a Euclidean distance to a mean squared error of d pixels."""
     eta, d = domain.finite_at_least_0("eta", eta), domain.integer("d", d, 1)
     with np.errstate(over="ignore"):
         return np.asarray(eta**2 / d)
@@ -228,8 +228,8 @@ def discrete(
       distances: between all points, in the unit of eta; finite, 0 from each to itself.
       probabilities: the probability of each point; they sum to 1.
       eta: the largest error that counts as success, >= 0.
-      given: what the adversary is told of each point, such as its label: equal entries
-        look equal to it. kappa is then that of the best guess for each of them.
+      given: what the adversary knows of each point, such as its label; points with the
+        same entry look alike. kappa is then that of the best guess for each entry.
       metric: whether the error obeys the triangle inequality (the mean squared error
         does not; its root does).
     Raises: ValueError: an argument outside its range, or sizes that differ.
@@ -291,7 +291,7 @@ def exact_match(
 
     Args:
       probabilities: the probability of each point; they sum to 1.
-      given: what the adversary is told of each point; see `discrete`.
+      given: what the adversary knows of each point; see `discrete`.
     """
     mass = _distribution(probabilities)
     best = sum(mass[members].max() for members in _groups(given, len(mass)))
@@ -308,7 +308,7 @@ def side_information(
     kappa, so that of the mean kappa bounds the mean success.
 
     Args:
-      log_kappas: (values,), log kappa of the prior given each value that may be told.
+      log_kappas: (values,), log kappa of the prior given each value that may be known.
       probabilities: the probability of each value; they sum to 1. None: the worst value
         counts, which bounds success for each of them.
     Returns: log kappa.
@@ -342,9 +342,9 @@ def gaussian_given(
       known: positions of the known coordinates (k,), integers; or whether each
         coordinate is known (d,), bool.
     Raises: ValueError: covariance isn't a finite symmetric matrix without negative
-      eigenvalues; a position that it doesn't have; known is neither of the two; or
-      known coordinates determine each other up to rounding, and seem to tell of others
-      by what is rounding.
+      eigenvalues; a position out of range; known is neither positions nor a mask; or
+      known coordinates determine each other up to rounding, and only that rounding
+      relates them to the others.
     """
     eta = float(domain.finite_at_least_0("eta", eta))
     covariance = conditional.valid_covariance(covariance)
@@ -352,7 +352,7 @@ def gaussian_given(
     free = ~mask
     rest = covariance[np.ix_(free, free)]
     # In units of their standard deviations, or columns of small numbers would count as
-    # unknown beside columns of large ones. What doesn't vary tells nothing.
+    # unknown beside columns of large ones. A constant column tells nothing.
     mask &= np.diagonal(covariance) > 0
     slack = 0.0
     if len(rest) and mask.any():
@@ -396,8 +396,8 @@ class Empirical:
 
     Attributes:
       low, high: bounds of log kappa, each of which holds with the confidence asked for.
-      floor: what `high` would be had no image of the sample a neighbour. No sample of
-        this size can show that kappa is smaller.
+      floor: what `high` would be if no image of the sample had a neighbour. No sample
+        of this size can show that kappa is smaller.
     """
 
     low: float
@@ -412,12 +412,12 @@ class Empirical:
 def empirical(
     sample: Float[np.ndarray, "images d"], eta: Number, *, confidence: Number = 0.95
 ) -> Empirical:
-    """Bound kappa with confidence, Euclidean distance, from independent draws.
+    """Bound kappa from independent draws of the prior, by Euclidean distance.
 
-    Neither the largest observed frequency is an upper bound, nor a lower one: its
-    maximum is inflated, its centres are restricted. Above: if kappa is larger than
+    The largest observed frequency is no bound: taking the maximum inflates it, and
+    centres among the draws alone deflate it. Upper bound: if kappa is larger than
     1 - (delta/2)^(1/n) some draw lies in the best ball, and twice its radius around
-    that draw covers it. Below: the best centre of one half, counted in the other.
+    that draw covers it. Lower bound: the best centre of one half, counted in the other.
 
     Args:
       sample: at least 4 draws, all finite. (A draw that is NaN is near to no other, so

@@ -1,6 +1,8 @@
-"""Guarantees of privacy as they are published: in numbers, whatever made them so.
+"""Mechanisms known only by a published guarantee: epsilon, Renyi, rho or a loss.
 
-Used under the neighbouring relation that they were computed under (see `bounds`).
+For trainings whose noise and batches aren't known, but whose accountant's numbers are.
+Each class takes these, and the neighbouring relation that they were computed under (see
+`bounds`); `rero.rero_bound` takes its instances as it takes those of `mechanisms`.
 """
 
 import abc
@@ -86,7 +88,7 @@ class PureDP(_Pairs):
         return np.array([float(self.eps)]), np.zeros(1)
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """Return Corollary 3 as printed, and the sharper bound."""
+        """Return Corollary 3 as the paper prints it, and a sharper bound."""
         return {
             "pure": bounds.pure(log_kappa, self.eps, self.relation),
             "Corollary 3": bounds.corollary_3(log_kappa, self.eps),
@@ -138,7 +140,7 @@ class RenyiDP(Guarantee):
         }
 
     def epsilon(self, delta: Number) -> float:
-        """Return the least epsilon at delta, if the curve is of both directions."""
+        """Return the least epsilon at delta, if the curve covers both directions."""
         domain.between("delta", delta, 0, 1)
         orders, divergences = self._above_1
         if not len(orders):
@@ -146,7 +148,7 @@ class RenyiDP(Guarantee):
         return epsilons.of_renyi(divergences, delta, orders)
 
     def delta(self, epsilon: Number) -> float:
-        """Return the least delta at epsilon, if the curve is of both directions."""
+        """Return the least delta at epsilon, if the curve covers both directions."""
         domain.finite_at_least_0("epsilon", epsilon)
         orders, divergences = self._above_1
         if not len(orders):
@@ -178,7 +180,7 @@ class ZeroConcentratedDP(Guarantee):
 
     @property
     def _renyi(self) -> RenyiDP:
-        """The curve rho a, at orders a of 1 + 1e-3 to 1e6."""
+        """The Renyi curve rho a, at orders a from 1 + 1e-3 to 1e6."""
         orders = 1 + np.geomspace(1e-3, 1e6, 2000)
         with np.errstate(over="ignore"):
             curve = tuple((orders * float(self.rho)).tolist())
@@ -206,7 +208,7 @@ class Laplace(PureDP):
     """One number, released once with Laplace noise of scale sensitivity / eps."""
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """Return the tight bound, and that of any epsilon."""
+        """Return the tight bound, and that of `PureDP`."""
         return {
             "Laplace": bounds.laplace(log_kappa, self.eps),
             "pure": bounds.pure(log_kappa, self.eps, self.relation),
@@ -250,7 +252,7 @@ class LossDistribution(Guarantee):
                 "Expected {} to be a PrivacyLossDistribution of dp-accounting, got"
                 f" {type(self.distribution).__name__}.",
             )
-        # dp-accounting says it of the two parts alone.
+        # dp-accounting keeps the flag in the two parts alone.
         for part in ("_pmf_remove", "_pmf_add"):
             pmf = getattr(self.distribution, part, None)
             if not getattr(pmf, "_pessimistic_estimate", True):

@@ -1,8 +1,9 @@
-"""Measured success against bounds: exact intervals, and tests for violations.
+"""Tests of measured attack success against a bound, and exact confidence intervals.
 
-A trial is a fresh target, fresh noise and one attack; thresholds and settings of the
-attack are fixed on other trials. A violation means that the bound, the noise or the
-attack's honesty is wrong. None proves nothing.
+They take counts or scores of trials, from audits and runs. A trial is a fresh target,
+fresh noise and one attack; thresholds and settings of the attack are fixed on other
+trials. A violation means that the bound or the noise is wrong, or that the attack knew
+more than it should. Seeing no violation proves nothing.
 """
 
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from dp.domain import Number
 def clopper_pearson(
     successes: int, trials: int, confidence: Number = 0.95
 ) -> tuple[float, float]:
-    """Return the two-sided exact interval of a rate (Clopper and Pearson 1934).
+    """Return the two-sided exact confidence interval of a rate (Clopper, Pearson 1934).
 
     Raises: ValueError: successes aren't whole and in [0, trials], or confidence not in
       [0, 1].
@@ -64,16 +65,16 @@ def roc_violations(
 ) -> Float[np.ndarray, " violated"]:
     """Find thresholds at which true positives are too many for the false ones.
 
-    Needs no kappa: it is the attack's own false-positive rate.
+    Needs no kappa: the attack's false-positive rate takes its place.
 
     Args:
-      positives: scores of the attack, higher for nearer, of models trained on their own
-        target.
+      positives: scores of the attack, higher for nearer, on models that were trained
+        with the target.
       negatives: scores of fresh targets against models of the reference: trained with
         the target's gradient zeroed ("zero_out"), without it ("add_or_remove"; the same
         where others stay in their batches, but not with batches of fixed size, where
-        somebody takes its place), or on another draw of the prior ("replace_one");
-        `gamma_of` has to be of that relation, and a bound on tests: 1 - tradeoff.
+        another record fills its slot), or on another draw of the prior ("replace_one");
+        `gamma_of` has to hold for that relation and for tests: 1 - tradeoff.
       gamma_of: false-positive rate -> the largest true-positive rate.
       thresholds: thresholds on the scores, fixed before looking at them.
       confidence: the probability that nothing is reported where nothing is violated,

@@ -1,4 +1,7 @@
-"""Reconstruction robustness (ReRo): how often can an attack succeed at all?
+"""Reconstruction robustness (ReRo): the bound on the success of every attack.
+
+`rero_bound` takes a mechanism, which says how a training was made private, and kappa,
+the success without the release, and returns the least bound on gamma, that with it.
 
     import dp
     run = dp.PoissonGaussian(
@@ -68,23 +71,23 @@ class ReRoBound:
 
 
 Bound = Callable[[Mechanism, np.ndarray], np.ndarray | None]
-"""(mechanism, log kappa of any shape) -> log gamma; None: says nothing of it."""
+"""(mechanism, log kappa of any shape) -> log gamma; None: doesn't apply."""
 _REGISTERED: dict[str, Bound] = {}
 
 
 def register_bound(name: str, bound: Bound) -> None:
-    """Let `rero_bound`, and so `informed bound`, use a bound of the user's own.
+    """Add a user's bound to those of `rero_bound`, and so of `informed bound`.
 
-    It has to hold for every attack on every mechanism that it says something of: the
-    least of all bounds is what is reported.
+    It has to hold for every attack on every mechanism for which it returns a value,
+    because `rero_bound` reports the least of all bounds.
 
     Args:
       name: what the bound is called in `ReRoBound.by` and `ReRoBound.all`.
       bound: see `Bound`.
-    Raises: ValueError: another one has that name.
+    Raises: ValueError: another bound has that name.
     """
     there = _REGISTERED.get(name, bound)
-    # A module that is loaded again registers its own again.
+    # A module that is reloaded registers the same bound again.
     if _place(there) != _place(bound):
         raise ValueError(f"There is a bound called {name!r} already.")
     _REGISTERED[name] = bound
@@ -98,7 +101,7 @@ def _place(bound: Bound) -> tuple[Any, ...]:
 
 
 def _registered(mechanism: Mechanism, log_kappa: np.ndarray) -> Bounds:
-    """Evaluate the user's own bounds of a mechanism, by name."""
+    """Evaluate the registered bounds on a mechanism, by name."""
     values = {name: bound(mechanism, log_kappa) for name, bound in _REGISTERED.items()}
     return {name: value for name, value in values.items() if value is not None}
 
@@ -175,11 +178,11 @@ def decimal(log_value: float | np.ndarray, *, up: bool = False) -> str:
 
 
 def rounded_up(value: float, digits: int) -> str:
-    """Write a number rounded up: an epsilon or noise is no less than what holds.
+    """Write a number rounded up, so that an epsilon or noise is never too small.
 
     Args:
       value: the number; one that isn't finite is printed as it is.
-      digits: how many are left.
+      digits: the number of significant digits.
     """
     if not math.isfinite(value):
         return f"{value:g}"

@@ -1,4 +1,4 @@
-"""A private training in the words of a training script: records, batch, epochs.
+"""A private training as its script describes it: records, batch, epochs, sampling.
 
     import dp
     batches = dp.Batches(records=60000, batch=256, epochs=15, sampling="shuffled")
@@ -6,8 +6,8 @@
     print(dp.rero_bound(run, kappa=0.01))
 
 How batches are drawn decides what the noise protects, by a factor of 40 in gamma here.
-So every mechanism has an `Assumption`: what has to be true of the batches, and what
-holds if it isn't.
+So `assumption` says what the bound of a mechanism assumes of the batches, and which
+mechanism holds where that isn't true. `informed bound` prints both.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ SAMPLINGS = ("poisson", "allocation", "shuffled", "fixed")
 Run = (
     Gaussian | PoissonGaussian | FixedSizeGaussian | RevealedGaussian | RandomAllocation
 )
-# Of every bound here: who knows the noise takes it off.
+# Every bound assumes it: an adversary who knows the noise can subtract it.
 _NOISE_ALONE = "Only the noise has to be secret, with the seed that it is drawn from"
 
 
@@ -40,15 +40,14 @@ class Batches:
       epochs: passes over the data; each is ceil(N / B) steps.
       sampling: who takes part in a step.
         "poisson": every record with probability B / N, independently of all else, and
-          nobody is told who.
+          in secret.
         "allocation": each epoch every record joins one random step, independently of
-          all other records, and nobody is told which. Sizes of batches vary around B.
+          all other records, and in secret. Sizes of batches vary around B.
         "shuffled": each epoch is a new order, or always the same one, cut into batches,
           so a record takes part in exactly one step an epoch. Only the noise has to be
-          secret: the bound holds for who knows the order, and that shuffling may hide
-          something isn't counted. No batch may hold a record twice.
-        "fixed": each step draws B records anew, without replacement, and nobody is told
-          which.
+          secret: the bound holds against an adversary who knows the order, and doesn't
+          count what shuffling may hide. No batch may hold a record twice.
+        "fixed": each step draws B records anew, without replacement, in secret.
     """
 
     records: int
@@ -85,7 +84,7 @@ class Batches:
         """Return the mechanism that `dp.rero_bound` takes.
 
         Raises: ValueError: an argument outside its range; "shuffled" with
-          "add_or_remove": whoever is removed moves others into other batches.
+          "add_or_remove": removing a record moves others into other batches.
         """
         if self.sampling == "poisson":
             return PoissonGaussian(
@@ -121,7 +120,7 @@ class Batches:
         )
 
     def assumption(self, run: Run) -> "Assumption":
-        """State what `mechanism` assumes, and what holds if it isn't so.
+        """State what the bound of `mechanism` assumes, and what holds otherwise.
 
         Args:
           run: what `mechanism` returned.
@@ -151,8 +150,8 @@ class Assumption:
 
     Attributes:
       text: the assumption in words.
-      otherwise: (a condition in words, the mechanism that then holds instead); empty
-        where nothing is assumed of the batches.
+      otherwise: (a condition in words, the mechanism that holds under it); empty where
+        nothing is assumed of the batches.
     """
 
     text: str
@@ -205,7 +204,7 @@ def assumption(run: Run, *, epochs: int | None = None) -> Assumption:
 
 
 def _allocated(run: RandomAllocation) -> Assumption:
-    """State what secret allocation assumes; the public one is a record's own steps."""
+    """State what secret allocation assumes; if known, a record's steps count."""
     joins = f"joins one of {run.steps} steps of an epoch, {_times(run.epochs)} in all"
     if run.relation == "replace_one":
         return Assumption(
@@ -249,7 +248,7 @@ def _secret(run: PoissonGaussian | FixedSizeGaussian) -> str:
 def _instead(
     run: PoissonGaussian | FixedSizeGaussian | RevealedGaussian, epochs: int | None
 ) -> tuple[tuple[str, Gaussian | RevealedGaussian], ...]:
-    """List mechanisms of the same noise and steps with batches drawn otherwise."""
+    """List mechanisms with the same noise and steps but other ways to draw batches."""
     q = float(run.sampling_probability)
     if epochs is None:
         # Epochs begun, were the last batch of each left out: steps * q is fewer.
