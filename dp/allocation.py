@@ -1,14 +1,14 @@
 """Random allocation as a mechanism: each record in one secret step of every epoch.
 
-Also called balls in bins. It is a way to sample batches for DP-SGD, between Poisson
-sampling and a shuffled order; `sampling` and `calibration` use it. With t steps an epoch,
-and the target's gradients of length at most 1, one epoch is dominated by the pair
+Also called balls in bins: a way to draw batches, like Poisson sampling or shuffling
+(see `sampling`). With t steps an epoch, and the target's gradients of length at most 1,
+one epoch is dominated by the pair
 
     with:     (1 / t) sum over i of N(e_i, sigma^2 I)        without:  N(0, sigma^2 I)
 
-in t dimensions. Proof: all that was released before step s decides the target's
-gradient g_s, |g_s| <= 1. So step s is a random function of coordinate s of that pair
-and of earlier releases: multiply it by g_s, add normal noise of covariance sigma^2 (I - g_s g_s^T).
+in t dimensions. Proof: the releases before step s decide the target's gradient g_s,
+|g_s| <= 1. So step s is a random function of coordinate s of that pair and of earlier
+releases: multiply it by g_s, add normal noise of covariance sigma^2 (I - g_s g_s^T).
 It turns N(1, sigma^2) into N(g_s, sigma^2 I) and N(0, sigma^2) into N(0, sigma^2 I). So
 an adaptive epoch is processing of the pair, for each i and so for their mixture, and no
 divergence grows. Epochs compose adaptively as dominating pairs do (Zhu et al. 2022).

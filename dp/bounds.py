@@ -34,10 +34,10 @@ from dp.domain import Numbers
 RELATIONS = ("zero_out", "add_or_remove", "replace_one")
 Logs = np.ndarray | np.floating  # float64, of the shape that the arguments broadcast to
 _BISECTIONS = 120
-# Orders nearer to 1 count as 1: rounding took up to 95 % of the bound's gain over kappa.
+# Orders this near to 1 count as 1: rounding took up to 95 % of the gain over kappa.
 _NEXT_TO_1 = 1e-4
-# Smaller divergences of neighbouring probabilities are rounding: with them the bound was
-# below the truth by up to its whole gain over kappa.
+# Divergences of neighbouring probabilities below this are rounding: the bound was below
+# the truth by up to its whole gain over kappa.
 _LEAST_DIVERGENCE = 1e-13
 _CERTAIN = 800.0  # the logit of a probability that is 1 in float64
 

@@ -1,7 +1,6 @@
 """Checks of numeric arguments: one-line errors that name the field and its range.
 
-Public functions and dataclasses of `dp` call them before they compute anything;
-`shadow.checks` builds on them.
+Called before anything is computed, by all packages (`shadow.checks` builds on them).
 """
 
 import difflib

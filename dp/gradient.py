@@ -1,11 +1,10 @@
 """The gradient of DP-SGD: a sum of clipped per-example gradients, plus Gaussian noise.
 
-`clipped_sum` doesn't form the gradient of each example. For a layer w^T a + b it is the
-outer product of the example's input a and the slope d of its loss in the layer's
-output, so its squared length is (|a|^2 + 1) |d|^2: a "ghost norm" (Goodfellow 2015; Li
-et al. 2022). Losses weighted by min(1, C / length)
-then have the sum of the clipped gradients for a gradient. That is one more backward
-pass, which for a network with one hidden layer doesn't touch the first layer.
+`clipped_sum` stores no per-example gradients. For a layer w^T a + b such a gradient is
+the outer product of the example's input a and the slope d of its loss in the layer's
+output, of squared length (|a|^2 + 1) |d|^2: a "ghost norm" (Goodfellow 2015; Li et al.
+2022). The gradient of losses weighted by min(1, C / length) is then the clipped sum. It
+takes one more backward pass, which skips the first of two layers.
 
 A convolution is such a layer with shared weights: there the sum over positions is taken
 of the gradient itself or of its Gram form, whichever is less (Bu et al. 2022).

@@ -1,7 +1,7 @@
 """The base class of mechanisms: gamma, epsilon, delta, advantage and trade-off.
 
-A mechanism (`mechanisms`, `published` and others) defines `bounds`, `epsilon` and
-`delta`; the advantage and the trade-off function of membership tests follow from them.
+Each mechanism defines `bounds`, `epsilon` and `delta`; the limits of membership tests
+(advantage, trade-off) follow from these here.
 """
 
 import abc

@@ -1,5 +1,7 @@
 """The baseline kappa measured on records: how often a guess without the model is right.
 
+For data of unknown distribution; `priors` has kappa of known ones.
+
 baseline = dp.kappa_from(images, error=mean_squared, threshold=0.0232)
 print(baseline, dp.rero_bound(run, log_kappa=baseline.log_kappas))
 

@@ -7,7 +7,7 @@
     history = dp.History.of(json.load(open("history.json")))
     print(dp.rero_bound(history.mechanism("zero_out"), kappa=0.01))
 
-Three forms are known, as the packages have them (Opacus 1.6, jax-privacy 2.0):
+Two formats are read (of Opacus 1.6 and jax-privacy 2.0):
 
 Opacus        `accountant.state_dict()`: "history", a list of (noise multiplier, sample
               rate, steps), and "mechanism", the name of its accountant
@@ -16,10 +16,10 @@ jax-privacy   `dataclasses.asdict` of `accounting.analysis.DpParams`, with
 jax-privacy   `dataclasses.asdict` of `keras_api.DPKerasConfig`
 An execution plan of jax-privacy has an event: `dp.from_event(plan.dp_event)`.
 
-None says whether batches were drawn as they assume; every bound is printed with what
-it assumes and what holds otherwise. Settings that changed in the course of training are
-composed as they were under Poisson sampling; of batches of fixed size the worst counts
-for all steps.
+Neither says whether batches were drawn as the library assumes, so every bound is
+printed with its assumption and what holds otherwise. Settings that changed during
+training are composed under Poisson sampling; with batches of fixed size the worst
+settings count for all steps.
 
 Checked: tests/dp/test_histories.py (against the packages' own accountants).
 """

@@ -6,8 +6,8 @@ as (L - e^epsilon)_+ and (1 - e^epsilon L)_+ of delta in both directions. So a
 distribution with the same mean that is more spread out (larger in convex order) bounds
 all of them from above, and convex order survives sums of independent variables. Here a
 value is spread on the two points of the lattice next to it so that its mean stays;
-values beyond either end are spread on 0 and infinity. Nothing else is approximate but
-for rounding, which `Lattice.rounding` measures.
+values beyond either end are spread on 0 and infinity. Apart from floating-point
+rounding, nothing else is approximate.
 
 The lattice is that of floating-point numbers: 0 and 2^k (1 + i / m), i = 0 ... m - 1.
 Within an octave it is even, so sums are by FFT, octave by octave, whose rounding is

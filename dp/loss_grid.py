@@ -1,7 +1,7 @@
 """Privacy loss distributions on an even grid: delta of epsilon, and epsilon of delta.
 
-For mechanisms whose distribution dp-accounting has composed. The privacy loss of a pair
-of distributions (upper, lower) is log(upper / lower), drawn from the upper one, and
+The privacy loss of a pair of distributions is log(upper / lower), drawn from the upper
+one. dp-accounting composes its distribution over the steps of training; here
 
     delta(epsilon) = infinite + sum over losses l > epsilon of P(l) (1 - e^(epsilon-l))
 

@@ -3,9 +3,7 @@
 A mechanism says how a training was made private. From kappa, the chance of
 reconstructing a record without seeing the release, it computes upper bounds on gamma,
 the chance with it: all that are valid under its neighbouring relation (see `bounds`).
-`rero.rero_bound` takes the least. `participation`, `allocation`, `composition` and
-`published` have further mechanisms. Theorems and corollaries are those of Balle,
-Cherubin and Hayes 2022.
+`rero.rero_bound` takes the least. Theorems are those of Balle, Cherubin and Hayes 2022.
 
 sigma, the noise multiplier, is the standard deviation of the noise on the *sum* of
 clipped gradients over the clipping norm. The number that a sum is divided by has to be
@@ -130,7 +128,7 @@ def require_sampled(noise_multiplier: Number, steps: int, relation: str) -> None
 
 
 class Amplified(Guarantee):
-    """Base class of runs that hide which steps a record is in: privacy amplification."""
+    """Base class of runs amplified by a secret: which steps a record takes part in."""
 
     noise_multiplier: Number
     steps: int

@@ -300,8 +300,8 @@ class FixedSizeGaussian(Guarantee):
     def replaced_epsilon(self, delta: Number) -> float:
         """Return epsilon of replacing a record, by a zero gradient or by another one.
 
-        It doesn't cover removal, which an adversary who knows the batches sees. For that
-        relation see `removal`.
+        It doesn't cover removing a record, which shows where batches are known: see
+        `removal`.
         """
         known = self.known.epsilon(delta)
         accountant = self._accountant()

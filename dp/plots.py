@@ -29,7 +29,7 @@ def plot(
     times its noise. A vertical line marks the mechanism, a horizontal one `gamma`.
 
     Args:
-      mechanism: one whose `noise_multiplier` is a number, such as `dp.RandomAllocation`.
+      mechanism: has a scalar `noise_multiplier`, such as `dp.RandomAllocation`.
       kappas: baselines in (0, 1), one curve each.
       gamma: a value to mark; None: no mark.
       delta: the delta of epsilon, in (0, 1).

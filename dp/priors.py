@@ -228,8 +228,8 @@ def discrete(
       distances: between all points, in the unit of eta; finite, 0 from each to itself.
       probabilities: the probability of each point; they sum to 1.
       eta: the largest error that counts as success, >= 0.
-      given: what the adversary knows of each point, such as its label: points with equal
-        entries look alike. kappa is then that of the best guess for each entry.
+      given: what the adversary knows of each point, such as its label; points with the
+        same entry look alike. kappa is then that of the best guess for each entry.
       metric: whether the error obeys the triangle inequality (the mean squared error
         does not; its root does).
     Raises: ValueError: an argument outside its range, or sizes that differ.

@@ -1,8 +1,7 @@
 """Reconstruction robustness (ReRo): the bound on the success of every attack.
 
 `rero_bound` takes a mechanism, which says how a training was made private, and kappa,
-the success without the release. It returns the least valid bound on gamma, the success
-with it. `informed bound`, reports and `calibration` call it.
+the success without the release, and returns the least bound on gamma, that with it.
 
     import dp
     run = dp.PoissonGaussian(

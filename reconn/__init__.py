@@ -1,14 +1,14 @@
-"""The learned attacks: reconstructors from weights to images.
+"""Learned reconstruction attacks: regressions and networks from weights to images.
 
     attack = reconn.train(store, reconn.Kernel(), key=key, workdir="runs/x")
     guess = attack(releases, knowledge, key=key)
     attack = reconn.load("runs/x")
 
-trainer   training, which returns an attack (`reconstructor`)
+trainer   training on shadow models; it returns an attack (`reconstructor`)
 kernel    ridge regression in closed form (`ridge`, `algebra`), and a `second_look`
 network   the paper's network: `modules`, `objective`, `optimisers`, `steps`
 refined   a network that corrects the kernel's guesses; `residual`, `pictures`
-features  a view of theta to the input of either; `shrinkage` follows both
+features  the input of all of these; `shrinkage` corrects their output
 """
 
 from typing import TYPE_CHECKING

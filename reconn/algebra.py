@@ -1,7 +1,7 @@
-"""Dense linear algebra of the kernel regression: by NumPy, or on a faster accelerator.
+"""Linear algebra for kernel ridge regression: by NumPy, or on a faster accelerator.
 
-In float64, but for the products of features, which are float32 on both. On an
-accelerator the results differ in their last digits.
+`ridge` calls it. Products of features are in float32, all else in float64. Results of
+an accelerator differ in their last digits.
 """
 
 import functools
@@ -16,13 +16,13 @@ from jaxtyping import Float, Float32
 
 from shadow import devices
 
-_TRIED = 1000  # rows of a matrix that both invert, to see who is faster
+_TRIED = 1000  # rows of a matrix that both invert, to measure which is faster
 # Multiplications that NumPy has done on a few cores, in a second or three, before XLA
 # has compiled the program for an accelerator. It compiles one for every shape, and
 # each label has as many models as it happens to have: the regression of 2,000 models
 # of CIFAR-10, ten labels, compiled for a minute and more on an H100's host.
 _LITTLE = 1e11
-_ARRAYS = 4  # of a matrix's size that its inverse takes on an accelerator, about
+_ARRAYS = 4  # memory of an inverse on an accelerator, in matrices, about
 
 Square = Float[np.ndarray, "rows rows"]
 
@@ -79,7 +79,7 @@ def _in_float64(function: Callable, *arrays: np.ndarray) -> np.ndarray:
         result = np.asarray(
             function(*(jnp.asarray(array, jnp.float64) for array in arrays))
         )
-    # NumPy and SciPy raise it; XLA's answer isn't a number.
+    # NumPy and SciPy raise this error; XLA returns NaN.
     if not np.isfinite(result).all():
         raise np.linalg.LinAlgError("The matrix is singular, or not positive definite.")
     return result

@@ -1,4 +1,4 @@
-"""The newest checkpoint of a RecoNN's training, in `checkpoints/` of its folder."""
+"""Checkpoints of a RecoNN's training, so that `network` can resume one: the newest."""
 
 from pathlib import Path
 from typing import Any

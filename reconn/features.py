@@ -1,6 +1,7 @@
-"""From a view of theta to the RecoNN's input: zero mean and unit variance.
+"""Standardised features of theta: the input of every learned reconstructor.
 
-The statistics are those of the adversary's shadow models, never of released ones.
+`fit` measures mean and variance on shadow models, `read` standardises those for
+training, and a `Reconstructor` standardises releases by the same statistics.
 Features that don't vary beyond float32 rounding (weights of always-black pixels: 14 %
 on MNIST) carry nothing about the target and are dropped, not divided by almost zero.
 """
@@ -17,7 +18,7 @@ from shadow.models import ShadowModels
 from shadow.store import Store
 from shadow.views import View
 
-_DIVERGED = 1e3  # times the median length: no training that converged gets there
+_DIVERGED = 1e3  # median lengths of theta; trainings that converged stay below
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -27,7 +28,7 @@ class Standardiser:
     Attributes:
       mean, scale: (raw,) float32; scale is the standard deviation, 0 where dropped.
       clip: features are cut to [-clip, clip]; a pixel that hardly any shadow target
-        lights has a tiny standard deviation and would otherwise shout in a release.
+        lights has a tiny standard deviation, and would dominate a release uncut.
     """
 
     mean: np.ndarray
@@ -36,17 +37,17 @@ class Standardiser:
 
     @property
     def num_features(self) -> int:
-        """The length of the RecoNN's input."""
+        """The number of features that are kept."""
         return int(np.count_nonzero(self.scale))
 
     def seeing(self, other: "Standardiser") -> "Standardiser":
-        """Return the same statistics, of the features that another one keeps.
+        """Return these statistics for the features that another standardiser keeps.
 
-        What doesn't vary here is divided by the other's deviation: for a network that
-        was trained on the other's features (another fixed set leaves other pixels
-        black).
+        For a network that was trained on the other's features; another fixed set leaves
+        other pixels black. A feature that doesn't vary here is divided by its standard
+        deviation there.
 
-        Raises: FieldError: the other one is of another number of weights.
+        Raises: FieldError: the other one has another number of weights.
         """
         if other.scale.shape != self.scale.shape:
             raise checks.FieldError(
@@ -60,7 +61,7 @@ class Standardiser:
     def __call__(
         self, raw: Float32[np.ndarray, "models raw"]
     ) -> Float32[np.ndarray, "models features"]:
-        """Return standardised features, or weights.
+        """Return standardised features, without those that are dropped.
 
         Raises: ValueError: features of another length than the fitted ones, or not
           finite.
@@ -93,13 +94,13 @@ def fit(
     """Fit mean and standard deviation of every feature, in one pass and float64.
 
     Args:
-      models: the shadow models whose features are counted.
-      view: the view that is seen of the shadow models.
-      num_models: the number of shadow models that count, from the first on.
+      models: the shadow models.
+      view: the view of theta that gives the features.
+      num_models: the number of shadow models that are used, from the first on.
       clip: the largest feature, in standard deviations; see `Standardiser`.
-      standardise: if False, only drop what doesn't vary, and cut nothing off.
-    Raises: ValueError: no models, features that are not finite, a model that drowns
-      all others, or no feature that varies.
+      standardise: if False, only drop constant features, and cut nothing off.
+    Raises: ValueError: no models, features that are not finite, a model that diverged
+      and would dominate the statistics, or no feature that varies.
     """
     count = 0
     mean = squares = largest = np.zeros(())

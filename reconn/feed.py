@@ -1,9 +1,9 @@
-"""Batches of an epoch, gathered by a thread while the device computes.
+"""The batches of a RecoNN's training, gathered by a thread while the device computes.
 
 The features of all shadow models may be larger than the memory (12 GB on CIFAR-10), so
-only the next few batches are copied, in an order that the caller decides. Where all of
-them fit on an accelerator they are put there once, and `Steps` gathers rows there: by a
-thread of the host a step of Table V would take an H100 five times as long.
+only the next few batches are copied, in an order that the caller decides. Where all
+features fit on an accelerator, `steps.Steps` puts them there once and gathers rows
+there: with a thread of the host a step of Table V takes an H100 five times as long.
 """
 
 import concurrent.futures
@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float32, Int
 
 _AHEAD_BYTES = 128 << 20
-_MOST_STEPS = 32  # a call of a compiled program for so many costs nothing more
+_MOST_STEPS = 32  # steps per call; beyond, the overhead of a call is negligible
 
 
 class Batches:
@@ -22,7 +22,7 @@ class Batches:
     Attributes:
       arrays: features and images of all models.
       batch_size: rows per batch; all of them, where there are fewer.
-      steps: batches per epoch; what doesn't fill one waits for the next epoch.
+      steps: full batches per epoch; rows left over are skipped in that epoch.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Batches:
         *,
         batch_size: int,
     ) -> None:
-        """Copy nothing; `inputs` and `images` may be memory maps."""
+        """Keep references; `inputs` and `images` may be memory maps."""
         self.arrays = (inputs, images)
         self.batch_size = min(batch_size, len(inputs))
         self.steps = len(inputs) // self.batch_size

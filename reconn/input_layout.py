@@ -1,7 +1,8 @@
-"""The layout of a row of a network's input.
+"""The layout of a RecoNN's input: where a row has weights, images and label votes.
 
 A plain network sees the features of theta alone. One that refines the kernel's guesses
-sees, after these, the guesses and the votes for each label.
+sees, after these, the guesses and the votes for each label. Builders of networks
+(`modules`, `residual`) take a layout.
 """
 
 import dataclasses
@@ -22,7 +23,7 @@ class InputLayout:
     Attributes:
       num_features: features of theta, at the beginning of a row.
       image_shape: (height, width, channels) of a target.
-      pictures: the features that are pictures; None: no feature is.
+      pictures: the features that form pictures (`pictures`); None: none do.
       num_labels: labels among the models that train.
       num_guesses: images after the features; the first is the one to correct.
       num_votes: numbers after these: one per label, or none.
@@ -55,7 +56,7 @@ class InputLayout:
         return jnp.concatenate(parts, axis=-1)
 
     def vectors(self, rows: Rows) -> Float32[Array, "models entries"]:
-        """Return the features that are no pictures, and the votes."""
+        """Return the features outside the pictures, and the votes."""
         features = rows[:, : self.num_features]
         if self.pictures is not None:
             features = self.pictures.others(features)

@@ -1,20 +1,19 @@
-"""The kernel reconstructor: ridge regression on functions of theta, a label at a time.
+"""The kernel reconstructor: kernel ridge regression from theta to images, per label.
 
-Where shadow models are few a network learns them by heart. For one label, the target is
-a smooth function of theta, and kernel ridge regression (`ridge`) fits it in closed
-form. The same regression on all labels at once, with labels in place of images, tells
-which label a release has; every feature counts there by how far labels differ in it. A
-second look (`second_look`) takes a third off the error.
+It takes the place of the paper's network, which overfits where shadow models are few.
+For one label, the target is a smooth function of theta, and kernel ridge regression
+(`ridge`) fits it in closed form. Another regression, over all labels, predicts the
+label of a release, with features weighted by between-label variance. A second look
+(`second_look`) takes a third off the error.
 
-Under noise theta tells little, and a regression that follows it ends farther from the
-target than the mean image. How much to believe it, the ridge, is therefore chosen on
-validation models, on a part of the others; and so is whether there is a second look,
-and, where labels can't be told, whether to average over them instead of believing the
-likeliest.
+Under noise theta carries little information, and a regression that fits it closely ends
+farther from the target than the mean image. So validation models choose the ridge. They
+also choose whether there is a second look and, where labels can't be predicted, whether
+to average over labels instead of taking the likeliest.
 
 On MNIST (fixed set of 1,000) it needs a fifth of the network's shadow models for the
-same error, and no optimiser. Other labels' models were of no use to it, nor was a
-whitened distance.
+same error, and no optimiser. Models of other labels didn't help, nor did a whitened
+distance.
 """
 
 import dataclasses
@@ -35,24 +34,24 @@ from shadow import bars, checks, files, views
 from shadow.records import NotMadeError
 
 Votes = Float[np.ndarray, "models labels"]
-# Grows when the same configuration would give something else; see `shadow.records`.
+# Incremented when the same configuration gives other results; see `shadow.records`.
 REVISION = 5
 SUMS = "sha256.json"
 _QUERIES_AT_ONCE = 2048
 _TRIED = 1000  # models of a label on which ridges are tried, at most
-_LEFT_OUT = ("votes", "first", "second")  # of `LeftOut`, in files of their own
-_VARIES = 1e-3  # of the largest variance; features that vary less tell no labels
+_LEFT_OUT = ("votes", "first", "second")  # of `LeftOut`; one file for each
+_VARIES = 1e-3  # of the largest variance; features below it don't predict labels
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Kernel(Method):
-    """Kernel regression. The defaults were chosen on shadow models of MNIST.
+    """Settings of the kernel reconstructor; defaults chosen on shadow models of MNIST.
 
     Attributes:
       scale: the kernel's width, in medians of the squared distances.
       ridge: added to the kernel's diagonal, which is 1. None: chosen among `RIDGES` on
         validation models.
-      voters: shadow models that tell the label, at most; takes 8 bytes x voters^2.
+      voters: models that the label regression uses, at most; 8 bytes x voters^2.
     """
 
     kind = "kernel"
@@ -77,7 +76,7 @@ class Kernel(Method):
         started = time.monotonic()
         model, _ = learned(self, run)
         metrics = run.workdir / "metrics.jsonl"
-        if metrics.exists():  # of the run that is gone on with
+        if metrics.exists():  # of the run that is continued
             return model
         unseen = slice(run.num_train, None)
         guesses, named = model.labelled(run.features[unseen])
@@ -96,15 +95,15 @@ class Kernel(Method):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LeftOut:
-    """What a kernel regression says of its own training models, each left out.
+    """Leave-one-out predictions of a kernel regression for its training models.
 
     Attributes:
-      votes: for their labels.
+      votes: the votes for each label.
       first, second: images by the regression of their true label, at both looks; the
         same where a label has no second one. A second look leaves a model out of its
-        own surrogate and correction, but not out of the other models' first looks. Its
-        error is larger than that of a release for it: 0.0033 for 0.0025 on MNIST, and
-        0.0101 by five folds for 0.0085.
+        own surrogate and correction, but not out of the other models' first looks. So
+        its error is larger than that of a release: 0.0033 against 0.0025 on MNIST, and
+        0.0101 against 0.0085 by five folds.
       labels: their true labels.
     """
 
@@ -114,20 +113,20 @@ class LeftOut:
     labels: Labels
 
     def take(self, rows: np.ndarray) -> "LeftOut":
-        """Return the answers for some of the models."""
+        """Return the predictions for some of the models."""
         return LeftOut(*(getattr(self, f.name)[rows] for f in dataclasses.fields(self)))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class KernelRegression:
-    """Features in, images and labels out.
+    """A fitted kernel reconstructor: features of theta in, images and labels out.
 
     Attributes:
       image_shape: (height, width, channels).
       of_label: label -> the regression of its images.
-      label: the regression of the labels;
-      label_relevance: (features,), factors of the features that it sees.
-      second: label -> the second look at what it has read; empty where that is no use.
+      label: the regression of the labels.
+      label_relevance: (features,), the factors of its features.
+      second: label -> its second look; empty where that didn't help.
       mixed: whether images are averaged over labels, by their probabilities.
     """
 
@@ -143,13 +142,13 @@ class KernelRegression:
         return self.labelled(features)[0]
 
     def labelled(self, features: Features) -> tuple[TargetImages, Labels]:
-        """Return images, and the labels as far as theta tells them."""
+        """Return images, and the likeliest labels."""
         votes = self.votes(features)
         labels = np.array(sorted(self.of_label))[votes.argmax(axis=1)]
         return self.images(features, votes), labels
 
     def votes(self, features: Features) -> Votes:
-        """Return one number a label, in their order; the largest is the likeliest."""
+        """Return one vote per label, in their order; the largest is the likeliest."""
         starts = range(0, max(1, len(features)), _QUERIES_AT_ONCE)
         parts = [features[i : i + _QUERIES_AT_ONCE] for i in starts]
         return np.concatenate(
@@ -162,9 +161,9 @@ class KernelRegression:
         """Return the images of the last look, and those of the first one.
 
         Args:
-          features: of the models.
-          votes: for their labels.
-          left_out: given where these are the training models.
+          features: features of the models.
+          votes: the votes for their labels.
+          left_out: predictions that replace these, if models are the training models.
         """
         labels, first, second = None, None, None
         if left_out is not None:
@@ -185,11 +184,11 @@ class KernelRegression:
         """Return images of the likeliest labels, or averaged over labels.
 
         Args:
-          features: of the models.
-          votes: for their labels.
-          precomputed: (models, pixels), answers of the regression of each model's true
-            label; None: it is asked.
-          labels: the true labels, where there are such answers.
+          features: features of the models.
+          votes: the votes for their labels.
+          precomputed: (models, pixels), images by the regression of each model's true
+            label; None: they are computed.
+          labels: the true labels, where images are precomputed.
         """
 
         def of(rows: np.ndarray, label: int) -> np.ndarray:
@@ -241,7 +240,7 @@ def fit(
       validation: features, images and labels of other shadow models. They choose the
         ridge, where the settings leave it open, and whether guesses are averaged over
         labels. None: the least ridge is taken, and nothing is averaged.
-      leave_out: also answer for every training model as if it had been left out.
+      leave_out: also predict every training model as if it had been left out.
       progress: show a bar.
     """
     flat, scale = images.reshape(len(images), -1), kernel.scale
@@ -282,7 +281,7 @@ def fit(
         of_label[label], unbiased = Regression.fit_left_out(
             *points, scale=scale, ridge=of_images
         )
-        if len(rows) == 1:  # without it there is no regression: other labels' mean
+        if len(rows) == 1:  # left out, it has no regression: other labels' mean
             unbiased = np.delete(flat, rows, axis=0).mean(axis=0, keepdims=True)
         first_looks[label] = np.clip(unbiased, 0, 1)
     points = features[voters] * label_relevance, votes[voters]
@@ -340,7 +339,7 @@ def _label_relevance(
 ) -> Float32[np.ndarray, " features"]:
     """Return the root of the share of each feature's variance that is between labels.
 
-    Without it, labels are told by what most features see of the image.
+    Unweighted, the many features that vary with the image swamp those of the label.
     """
     counts = votes.sum(axis=0, dtype=np.float64)
     means = (votes.T @ features) / counts[:, None]
@@ -364,9 +363,9 @@ def _second_looks(
     leave_out: bool,
     progress: bool,
 ) -> tuple[dict[int, SecondLook], dict[int, np.ndarray]]:
-    """Fit those of labels with left-out guesses; one ridge for all.
+    """Fit second looks of labels with left-out guesses; one ridge for all.
 
-    Returns: the looks; what they say of their own models, if these are to be left out.
+    Returns: the looks; their leave-one-out predictions, with `leave_out`.
     """
     judged, fitted = np.zeros(len(RIDGES)), {}
     for label in bars.bar(
@@ -434,7 +433,7 @@ def learned(
 
 
 def save(fitted: KernelRegression, folder: Path) -> None:
-    """Write one .npy file an array; last comes `SUMS`, the checksum of each."""
+    """Write one .npy file per array, and last `SUMS`, their checksums."""
     regressions = {str(label): part for label, part in fitted.of_label.items()}
     regressions["label"] = fitted.label
     factors = []
@@ -456,9 +455,9 @@ def save(fitted: KernelRegression, folder: Path) -> None:
 
 
 def load(folder: Path, image_shape: tuple[int, ...]) -> KernelRegression:
-    """Read what `save` wrote; points are mapped.
+    """Read what `save` wrote; points are memory-mapped.
 
-    Raises: NotMadeError: nothing complete is there; ValueError: a file is damaged.
+    Raises: NotMadeError: it isn't there or not complete; ValueError: a file is damaged.
     """
     if not (folder / SUMS).exists():
         raise NotMadeError(f"There is no kernel regression in {folder}.", by="train")
@@ -495,6 +494,6 @@ def _sha256(file: Path) -> str:
 
 
 def _read(file: Path) -> Any:
-    """Map an array; a single number is read."""
+    """Memory-map an array, or read a single number."""
     values = np.load(file, mmap_mode="r", allow_pickle=False)
     return values if values.ndim else float(values)

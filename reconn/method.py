@@ -1,4 +1,7 @@
-"""What learned reconstructors have in common: settings, and a training run."""
+"""The interface of learned reconstructors: common settings, and one training run.
+
+`trainer` hands a `Run` to the `learn` of a `Method`: `Kernel`, `Network` or `Refined`.
+"""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +15,7 @@ from jaxtyping import Array, Float32, Int
 from reconn.input_layout import InputLayout
 from shadow import checks
 
-JUDGED = 1000  # validation models that judge a reconstructor, at most
+JUDGED = 1000  # validation models that measure a reconstructor's error, at most
 
 Features = Float32[np.ndarray, "models features"]
 TargetImages = Float32[np.ndarray, "models height width channels"]
@@ -21,15 +24,15 @@ Labels = Int[np.ndarray, " models"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Run:
-    """One training run: what is learned from, and where the results are kept.
+    """One training run: the shadow models to learn from, and the folder of results.
 
     Attributes:
-      features, images, labels: of the shadow models, in random order.
+      features, images, labels: those of the shadow models, in random order.
       layout: the layout of a row of features.
       num_train: the number of models that train; the others, at the end, validate.
       workdir, kept: the folder, and whether it outlives the run.
-      mark: part of the names of scratch files, of this run and process alone.
-      start: parameters that training begins with, by name; None: they are drawn.
+      mark: part of the names of scratch files, unique to this run and process.
+      start: parameters that training begins with, by name; None: random ones.
       still_ours: raises if another run has taken the folder; see `records.claim`.
       key, devices, progress, on_epoch: as in `reconn.train`.
     """
@@ -58,10 +61,10 @@ class Method:
       models: the number of shadow models that are used, from the first on; None: all.
       standardise: features to zero mean and unit variance (the paper's choice), or raw.
       clip: standardised weights are cut to [-clip, clip].
-      validation_fraction: share of the shadow models, the last ones, that train nothing
-        and judge the result.
-      shrink: whether reconstructions are drawn towards the mean image where theta tells
-        little (`reconn.shrinkage`). The paper's are as the network gives them.
+      validation_fraction: share of the shadow models, the last ones, that are held out
+        to measure the result.
+      shrink: whether reconstructions are drawn towards the mean image where theta says
+        little (`reconn.shrinkage`). The paper doesn't do this.
     """
 
     kind: ClassVar[str]

@@ -1,6 +1,6 @@
-"""Networks: from features of theta to an image, and the discriminator of images.
+"""RecoNN architectures, the paper's or a user's, and the discriminator of its loss.
 
-A module is one of three things:
+A user hands `reconn.Network` a module, which is one of three things:
 
     a Haiku function (inputs, *, training) -> images
     a pair (init, apply): init(key, inputs, training=...) -> params and
@@ -9,7 +9,7 @@ A module is one of three things:
         `reconn.input_layout`. There are `reconn.mlp` (Table V),
         `reconn.transposed_cnn` (Table VII) and `reconn.residual_cnn`
 
-All become pure functions (`Pure`); Haiku stays in here and in `enlarging`.
+`build` turns all of them into pure functions (`Pure`).
 """
 
 import dataclasses
@@ -52,7 +52,7 @@ class Pure:
 
     @classmethod
     def of(cls, module: Any, input_shape: tuple[int, ...]) -> "Pure":
-        """Return those of a Haiku function or a pair, for inputs of this shape."""
+        """Return the pure functions of a Haiku function or a pair, for this input."""
         init, apply = module if isinstance(module, tuple) else hk.transform(module)
         example = jnp.zeros((1, *input_shape))
         return cls(
@@ -65,7 +65,7 @@ class Pure:
 
 
 def build(module: Any, layout: InputLayout) -> Pure:
-    """Return the pure functions of a module, for what it sees.
+    """Return the pure functions of a module for an input layout.
 
     Raises: FieldError: it isn't a module, or returns arrays of another shape.
     """
@@ -92,10 +92,10 @@ def build(module: Any, layout: InputLayout) -> Pure:
 
 
 def identity(module: Any, layout: InputLayout) -> dict[str, Any] | str:
-    """Return what tells a module from others.
+    """Return what identifies a module in records.
 
-    A builder of the toolkit is its name and arguments. Any other module is a hash of
-    the traces of its functions: of all that they compute.
+    For a builder of the toolkit, its name and arguments. For any other module, a hash
+    of the traces of its functions, which show all that they compute.
     """
     for name, builder in BUILDERS.items():
         if type(module) is builder:
@@ -118,7 +118,7 @@ def named(params: Any) -> dict[str, Any]:
 
 
 def filled(network: Pure, arrays: Mapping[str, Any], field: str) -> Any:
-    """Return a network's parameters with these arrays in them.
+    """Return a network's parameters filled with these arrays.
 
     Raises: FieldError: the arrays are of another architecture; calls them `field`.
     """
@@ -169,11 +169,11 @@ class Mlp:
     the reconstruction is far worse (design measurements: 0.0161 against 0.0101).
 
     Attributes:
-      widths: of the hidden layers.
-      activation: of the hidden layers, one of `shadow.victims.activations`.
+      widths: units of the hidden layers.
+      activation: that of the hidden layers, one of `shadow.victims.activations`.
       input_dropout, dropout: share of the inputs, and of each hidden layer, that is set
         to zero in training, in [0, 1). Not in Table V; where shadow models are few they
-        are what keeps the network from learning them by heart.
+        keep the network from overfitting.
     """
 
     convolutional: ClassVar[bool] = False
@@ -207,7 +207,7 @@ class Mlp:
         return forward
 
     def decode(self, hidden: Array, image_shape: tuple[int, ...]) -> Array:
-        """Return one number a pixel, before the sigmoid."""
+        """Return one number per pixel, before the sigmoid."""
         return hk.Linear(math.prod(image_shape))(hidden)
 
 
@@ -258,7 +258,7 @@ BUILDERS: dict[str, type[Mlp] | type[ResidualCnn]] = {
 def patch_discriminator(image_shape: tuple[int, ...]) -> Pure:
     """Return the PatchGAN discriminator of Table VIII: 4 x 4 convolutions, leaky ReLUs.
 
-    Its outputs are scores (models, rows, columns), one a patch; 1 is real, 0 a guess.
+    Its outputs are scores (models, rows, columns), one per patch; 1 is real, 0 a guess.
     """
 
     def forward(images: Array, *, training: bool) -> Array:

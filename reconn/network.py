@@ -1,4 +1,4 @@
-"""The paper's reconstructor: a network (RecoNN), trained on features of shadow models.
+"""The reconstructor network (RecoNN) of Balle et al. 2022: its settings and training.
 
 Training writes one line of metrics per epoch and a checkpoint every half minute, or
 less often if saving would exceed about a tenth of the run time. An interrupted run
@@ -32,7 +32,7 @@ from reconn.steps import LOWER, Steps
 from shadow import bars, checks, files, views
 from shadow.victims.traces import digest
 
-# Grows when the same configuration would give something else; see `shadow.records`.
+# Incremented when the same configuration gives other results; see `shadow.records`.
 REVISION = 4
 KEPT = ("best", "last")
 _PREDICT_BATCH = 1024
@@ -75,17 +75,17 @@ class TrainedNetwork:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Network(Method):
-    """A reconstructor network and its training. The defaults need few shadow models.
+    """Settings of a RecoNN and its training. The defaults suit few shadow models.
 
     Attributes:
       module: a Haiku function (inputs, *, training) -> images, a pair (init, apply), or
         a builder: `reconn.mlp()` (Table V), `reconn.transposed_cnn()` (Table VII) or
         `reconn.residual_cnn()`; see `reconn.modules`.
-      optimiser: any of optax; or a function (total_steps, steps_per_epoch) that returns
+      optimiser: one of optax; or a function (total_steps, steps_per_epoch) that returns
         one, such as `reconn.adam_cosine()` or `reconn.rmsprop()` (Table V).
       epochs: passes over the training part of the shadow models.
       batch_size: shadow models per step.
-      loss: the weights of its terms.
+      loss: the weights of the terms of the loss.
       kept: "best": the network of the epoch with the least validation error; "last":
         that of the last epoch, as in Table V.
     """
@@ -123,7 +123,7 @@ class Network(Method):
         return {self.kind: REVISION, "view": views.REVISION}
 
     def identity(self, layout: InputLayout, num_train: int) -> dict[str, Any]:
-        """Return all settings; module and optimiser as hashes of what they compute."""
+        """Return all settings, module and optimiser as hashes of what they compute."""
         network = modules.build(self.module, layout)
         optimiser = self.optimiser_for(num_train // min(self.batch_size, num_train))
         params = jax.eval_shape(network.init, jax.random.key(0))
@@ -138,7 +138,7 @@ class Network(Method):
         }
 
     def optimiser_for(self, steps_per_epoch: int) -> optax.GradientTransformation:
-        """Return the optimiser of a training with so many steps an epoch."""
+        """Return the optimiser for training with this many steps per epoch."""
         if hasattr(self.optimiser, "update"):
             return self.optimiser
         return self.optimiser(self.epochs * steps_per_epoch, steps_per_epoch)

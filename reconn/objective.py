@@ -1,8 +1,8 @@
-"""What a RecoNN minimises, and the error it is judged by.
+"""The loss of a RecoNN: pixel errors, perceptual distance and an adversarial term.
 
-MNIST: mean absolute plus mean squared error. CIFAR-10: LPIPS and a discriminator's
-judgement besides (least-squares GAN, Mao et al. 2017). Weights of the terms are ours,
-the paper names none.
+On MNIST: mean absolute plus mean squared error. On CIFAR-10 also LPIPS (`perceptual`)
+and a discriminator's score (least-squares GAN, Mao et al. 2017). The weights of the
+terms are ours; the paper names none.
 Source: Balle et al. 2022, Section V-A c), Table V.
 """
 
@@ -24,7 +24,7 @@ class Loss:
     Attributes:
       mae, mse: mean absolute and mean squared error per pixel.
       lpips: perceptual distance; needs the extra "lpips".
-      adversarial: the discriminator's judgement.
+      adversarial: the score of the discriminator.
       discriminator_learning_rate: the constant rate at which the discriminator learns,
         by Adam.
     """
@@ -48,12 +48,12 @@ class Loss:
 
     @property
     def convolutional(self) -> bool:
-        """Whether the loss itself has convolutions."""
+        """Whether the loss has convolutions, of LPIPS or the discriminator."""
         return self.lpips > 0 or self.adversarial > 0
 
 
 def pixels(reconstructed: Batch, images: Batch, loss: Loss) -> Float32[Array, ""]:
-    """Return the terms that compare pixels."""
+    """Return the weighted absolute and squared errors per pixel."""
     error = reconstructed - images
     return loss.mae * jnp.mean(jnp.abs(error)) + loss.mse * jnp.mean(jnp.square(error))
 

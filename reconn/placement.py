@@ -1,8 +1,8 @@
-"""Where a RecoNN's numbers lie: batches and large arrays are divided among devices.
+"""Multi-device training of a RecoNN: batches and large arrays are sharded.
 
 Data parallel and fully sharded: every device computes its share of each batch, and
 keeps its share of every large array and of its moments. Table VII's first layer alone
-is 0.9 GB, and thrice that with Adam's moments.
+is 0.9 GB, and three times that with Adam's moments. `network` and `steps` use it.
 """
 
 import dataclasses
@@ -15,14 +15,14 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from shadow import checks
 
-_SMALL = 1 << 16  # numbers; a smaller array isn't worth dividing
+_SMALL = 1 << 16  # entries; a smaller array isn't divided
 _AXIS = "devices"
-_PATIENCE = 3600  # seconds that processes wait for one that comes late
+_PATIENCE = 3600  # seconds that processes wait for the last one
 
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-    """Devices that compute together, and what lies where.
+    """Devices that train together, and the rule by which arrays are divided.
 
     Attributes:
       devices: at least one.
@@ -34,8 +34,8 @@ class Placement:
     def of(cls, devices: Sequence[jax.Device] | None) -> "Placement":
         """Return these devices; None: all accelerators, or else a CPU device a process.
 
-        Matrix products use all cores of a CPU anyway. Processes are several where
-        `jax.distributed` was initialised.
+        One CPU device suffices, because matrix products use all cores. There are
+        several processes where `jax.distributed` was initialised.
         """
         if devices is None:
             available = jax.devices()
@@ -46,14 +46,14 @@ class Placement:
 
     @property
     def several_processes(self) -> bool:
-        """Whether some of the devices are another process's."""
+        """Whether some of the devices belong to another process."""
         return len({device.process_index for device in self.devices}) > 1
 
     def meet(self, place: str) -> None:
         """Wait here for the other processes, up to an hour.
 
-        What computes together on CPUs gives up after 30 seconds, and reading a data
-        set doesn't take equally long everywhere.
+        Collective operations on CPUs give up after 30 seconds, and reading a data set
+        may take some processes longer than that.
         """
         if self.several_processes:
             from orbax.checkpoint import multihost

@@ -1,11 +1,11 @@
-"""A trained reconstructor: an attack, which one folder keeps; never a pickle.
+"""A trained reconstructor: the attack that `trainer.train` returns, and its files.
 
-The arrays in reconstructor.safetensors are standardiser/mean, standardiser/scale,
-standardiser/clip, shrinkage/mean, shrinkage/factor, held_out/errors and, of a RecoNN,
-network/MODULE/NAME; of a module that isn't an MLP also program, its inference as
-`jax.export` serialises it; of a refined kernel refinement/weight.
-The points of a kernel regression, which may be gigabytes, are mapped from files of
-their own; see `kernel`. run.json says what decided it all.
+It is kept in a folder, never as a pickle. The arrays in reconstructor.safetensors are
+standardiser/mean, standardiser/scale, standardiser/clip, shrinkage/mean,
+shrinkage/factor, held_out/errors and, of a RecoNN, network/MODULE/NAME; of a module
+that isn't an MLP also program, its inference as `jax.export` serialises it; of a
+refined kernel refinement/weight. The points of a kernel regression, which may be
+gigabytes, are mapped from separate files; see `kernel`. run.json has the settings.
 """
 
 import dataclasses
@@ -40,19 +40,19 @@ Model = TrainedNetwork | KernelRegression | RefinedKernel
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Reconstructor:
-    """The attack phi(theta) of Section IV. All knowledge went into training it.
+    """The attack phi(theta), learned from shadow models: Balle et al. 2022, Section IV.
 
     THREAT: knows D_-, A and, where it is shared, the initialisation, all by way of the
     shadow models it trained itself; has public images to train them on. Any release:
     all weights, some layers, logits.
 
     Attributes:
-      view: of theta, that it was trained on: "fingerprint", and "what" in words.
-      standardiser: makes the model's input of a release.
-      model: makes images of that.
-      shrinkage: draws them towards the mean image where theta tells little.
-      errors: truth minus guess on validation models, at most 1,000: how errors at known
-        pixels and at the others go together.
+      view: the view of theta it was trained on: "fingerprint", and "what" in words.
+      standardiser: turns a release into the model's input.
+      model: turns that into images.
+      shrinkage: draws images towards the mean image where theta says little.
+      errors: truth minus guess on validation models, at most 1,000; they show how
+        errors at known pixels relate to those at the others.
     """
 
     view: Mapping[str, str]
@@ -64,12 +64,12 @@ class Reconstructor:
     def __call__(
         self, release: Release, knowledge: Knowledge, *, key: Array | None = None
     ) -> Reconstruction:
-        """Reconstruct the target of every release, and its label where theta tells it.
+        """Reconstruct the target of every release, and its label if the model does.
 
         Pixels are in [0, 1]. Uses known pixels. Deterministic: the key isn't used.
 
-        Raises: FieldError: the release shows something else of theta, or is of another
-          victim, than the shadow models.
+        Raises: FieldError: the release is another view of theta, or of another victim,
+          than the shadow models.
         """
         del key
         knowledge.require(release)
@@ -87,7 +87,7 @@ class Reconstructor:
         return Reconstruction(images=images, labels=labels)
 
     def save(self, workdir: Path) -> None:
-        """Write the arrays; last of all, since who finds them finds all finished."""
+        """Write the arrays, after all other files: they mark a finished folder."""
         arrays: dict[str, Any] = {
             "standardiser/mean": self.standardiser.mean,
             "standardiser/scale": self.standardiser.scale,
@@ -112,8 +112,8 @@ def load(workdir: str | os.PathLike) -> Reconstructor:
     """Load the reconstructor that a finished `train` left in a folder.
 
     Raises:
-      NotMadeError: there is none, or it isn't finished.
-      VersionMismatchError: it was made by other versions.
+      NotMadeError: there is no reconstructor, or it isn't finished.
+      VersionMismatchError: other versions of the packages made it.
       ValueError: a file is damaged.
     """
     workdir, what = Path(workdir), f"The reconstructor in {workdir}"
@@ -179,7 +179,7 @@ def _network(settings: Mapping[str, Any]) -> Network:
 def _trained(
     module: Any, layout: InputLayout, arrays: Mapping[str, Any]
 ) -> TrainedNetwork:
-    """Return the network of a folder: its program, or what the builder makes."""
+    """Return the network of a folder, from its program or its builder."""
     params = {
         path.removeprefix(_NETWORK): array
         for path, array in arrays.items()

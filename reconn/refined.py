@@ -1,12 +1,12 @@
-"""A network that corrects the kernel's guesses.
+"""The refined reconstructor: kernel regression, corrected by a network.
 
-Kernel regression knows from the start which weights move together, but nothing of what
-targets look like: its errors are blur and ghosts. A network learns that from the same
-shadow models. It sees the kernel's two looks, its votes for each label, the weights of
-the first layer as pictures, and the other weights, and predicts what is missing. It is
-trained on guesses of models that had been left out of the kernel.
+Kernel regression captures which weights move together, but not what targets look like:
+its errors are blur and ghosts. A network learns that from the same shadow models. Its
+inputs are the kernel's two looks, its votes for each label, the weights of the first
+layer as pictures, and the other weights; its output is the correction. It is trained on
+guesses for models that were left out of the kernel.
 
-Validation models decide how much of the correction counts, down to nothing.
+Validation models decide the weight of the correction, which may be 0.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ from reconn.optimisers import adam_cosine
 from reconn.residual import ResidualCnn
 from shadow import checks
 
-# Grows when the same configuration would give something else; see `shadow.records`.
+# Incremented when the same configuration gives other results; see `shadow.records`.
 REVISION = 1
 _LOOKS = 2
 _ROWS_AT_ONCE = 2048
@@ -37,7 +37,7 @@ Rows = Float32[np.ndarray, "models inputs"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Refined(Method):
-    """Kernel regression, then a network. The defaults were chosen on MNIST.
+    """Settings of a kernel regression and its network; defaults chosen on MNIST.
 
     Attributes:
       kernel: the regression whose guesses are corrected.
@@ -96,7 +96,7 @@ class Refined(Method):
 
     @property
     def revisions(self) -> dict[str, int]:
-        """Revisions of both parts and of what joins them."""
+        """Revisions of both parts and of this module."""
         parts = self.kernel.revisions | self.network().revisions
         return parts | {self.kind: REVISION}
 
@@ -110,7 +110,7 @@ class Refined(Method):
     def learn(self, run: Run) -> "RefinedKernel":
         """Fit the kernel, train the network on left-out guesses, and weigh both."""
         layout, network = _with_guesses(run.layout), self.network()
-        if run.kept:  # refuses a module that can't be kept before minutes are spent
+        if run.kept:  # refuse a module that can't be saved before minutes are spent
             pure = modules.build(network.module, layout)
             modules.exported(pure, layout.num_inputs)
         regression, left_out = kernel.learned(self.kernel, run, leave_out=True)
@@ -179,8 +179,8 @@ class RefinedKernel:
 
     Attributes:
       kernel: makes the guesses.
-      network: makes images of `rows`; None before it is trained.
-      weight: of the correction, in [0, 1]; 0 leaves the kernel's guess.
+      network: turns `rows` into images; None before it is trained.
+      weight: the weight of the correction, in [0, 1]; 0 leaves the kernel's guess.
     """
 
     kernel: KernelRegression
@@ -192,7 +192,7 @@ class RefinedKernel:
         return self.labelled(features)[0]
 
     def labelled(self, features: Features) -> tuple[TargetImages, Labels]:
-        """Return images, and the labels as far as theta tells them."""
+        """Return images, and the likeliest labels."""
         parts = [
             self._labelled(features[start : start + _ROWS_AT_ONCE])
             for start in range(0, max(1, len(features)), _ROWS_AT_ONCE)
@@ -201,11 +201,11 @@ class RefinedKernel:
         return np.concatenate(images), np.concatenate(labels)
 
     def rows(self, features: Features, left_out: LeftOut | None = None) -> Rows:
-        """Return what the network sees, one row per model; see `InputLayout`.
+        """Return the network's input, one row per model; see `InputLayout`.
 
         Args:
-          features: of the models.
-          left_out: given where the kernel was fitted on these models.
+          features: features of the models.
+          left_out: the kernel's predictions, if it was fitted on these models.
         """
         votes = self.kernel.votes(features) if left_out is None else left_out.votes
         looks = self.kernel.looks(features, votes, left_out)
@@ -213,7 +213,7 @@ class RefinedKernel:
         return np.concatenate([features, *flat, votes.astype(np.float32)], axis=1)
 
     def guesses(self, rows: Rows) -> TargetImages:
-        """Return the kernel's guesses, which a row holds."""
+        """Return the kernel's guesses that are part of each row."""
         shape, num_labels = self.kernel.image_shape, len(self.kernel.of_label)
         looks = rows[:, -num_labels - _LOOKS * math.prod(shape) :]
         return looks[:, : math.prod(shape)].reshape(-1, *shape)

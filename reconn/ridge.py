@@ -1,8 +1,9 @@
-"""Kernel ridge regression in closed form, and what it says of its own points unseen.
+"""Kernel ridge regression in closed form, with leave-one-out predictions.
 
     f(x) = offset + sum_i w_i k(x, x_i),    k = (1 + d / width) ^ -1/2
 
 with d the squared distance and width a multiple of its median: an inverse multiquadric.
+`kernel` and `second_look` regress images, labels and theta by it.
 """
 
 import dataclasses
@@ -12,7 +13,7 @@ from jaxtyping import Float, Float32
 
 from reconn import algebra
 
-# Among which validation models choose.
+# The ridges that validation models choose from.
 RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0)
 
 
@@ -25,7 +26,7 @@ class Regression:
       centre: (features,).
       width: the kernel's width, a squared distance.
       outputs: (models, outputs), the dual weights.
-      offset: (outputs,), the mean of what is regressed on.
+      offset: (outputs,), the mean of the fitted values.
     """
 
     points: np.ndarray
@@ -63,8 +64,8 @@ class Regression:
 
         Args:
           features, values, scale, ridge: what `fit` takes.
-          at: (models, features), where model i's own outputs are wanted; None: at its
-            own features.
+          at: (models, features), the point at which to predict model i; None: its
+            features.
         Returns: the regression; row i is the value at `at[i]` of a regression that
           was fitted without model i, with the same centre and width.
         """
@@ -151,10 +152,11 @@ def squared_errors(
     """Return squared errors on unseen models for every ridge, by one eigenbasis.
 
     Args:
-      features, values, unseen, truth, scale: rows that are fitted, rows that are
-        judged, and the kernel's width.
-      onto: pixels that the prediction is added to. The sum is cut to [0, 1] before it
-        is judged, as it is when it is used: it takes off much of what a small ridge
+      features, values: the rows that are fitted.
+      unseen, truth: the rows on which errors are measured.
+      scale: the kernel's width; see `Regression.fit`.
+      onto: pixels that the prediction is added to. The sum is cut to [0, 1] before the
+        error is taken, as in use, which removes much of the noise that a small ridge
         lets through. None: these aren't pixels, and nothing is cut.
     """
     centre, points, width, kernel = gram(features, scale)

@@ -1,15 +1,14 @@
-"""What theta says beyond a first reconstruction.
+"""The second look of the kernel reconstructor: a correction of its first answer.
 
-A regression from theta to images blurs where theta bends with the image: what one part
-of the image does to a weight hides what another does. The first answer tells most of
-that. So a surrogate of A for one label, a regression from images to theta, says what
-theta would be at the first answer; what theta has beyond that, together with the answer
-itself, is regressed on the answer's error.
+Theta depends nonlinearly on the image, so pixels interact, and a regression from theta
+to images blurs. A surrogate of A for one label, a regression from images to theta,
+predicts theta at the first answer. A further regression predicts the answer's error
+from the residual of theta and the answer itself.
 
-All of it is learned from the same shadow models. So that they are seen as a release
-will be, each is left out of its own first answer and of its own surrogate.
+All of it is learned from the same shadow models. Each is left out of its first answer
+and of its surrogate, so that it looks as a release will.
 
-Source: ours. It is what one step of an inversion does, learned instead of derived.
+Source: ours. It is one step of an inversion of A, learned instead of derived.
 """
 
 import dataclasses
@@ -24,7 +23,7 @@ from reconn.ridge import Regression
 LEAST = 20  # models of a label, below which there is no second look
 # Scale and ridge of the surrogate, the regression that the second look starts from.
 _SCALE, _RIDGE = 16.0, 1e-3
-_ANSWER = 30.0  # what a distance of answers weighs beside one of what is left of theta
+_ANSWER = 30.0  # weight of a distance of answers against one of residuals of theta
 _MEASURED = 1000  # models on which distances are measured, at most
 
 Features = Float32[np.ndarray, "models features"]
@@ -38,7 +37,7 @@ class Surrogate:
 
     Attributes:
       theta: images -> features of theta.
-      of_theta, of_answer: factors, by which residuals of theta and the answer count in
+      of_theta, of_answer: the factors of residuals of theta and of the answer in
         distances.
     """
 
@@ -54,10 +53,10 @@ class Surrogate:
 
         Args:
           features: features of the models' theta (models, features).
-          flat: their targets;
-          answers: images (models, pixels) that were read out of theta by a regression
-            that had not seen the model, in [0, 1].
-        Returns: the surrogate; what the correction is fitted on, one row a model.
+          flat: their targets (models, pixels).
+          answers: images (models, pixels) in [0, 1], reconstructed from theta by a
+            regression that was fitted without the model.
+        Returns: the surrogate; the inputs of the correction, one row per model.
         """
         answers = answers.astype(np.float32)
         theta, expected = Regression.fit_left_out(
@@ -74,7 +73,7 @@ class Surrogate:
     def __call__(
         self, features: Features, answers: Flat, expected: np.ndarray | None = None
     ) -> Inputs:
-        """Return what the correction takes: what is left of theta, and the answers."""
+        """Return the inputs of the correction: residuals of theta, and the answers."""
         answers = answers.astype(np.float32)
         expected = self.theta(answers) if expected is None else expected
         residuals = (features - expected).astype(np.float32)
@@ -84,19 +83,19 @@ class Surrogate:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class SecondLook:
-    """A surrogate of A, and the error it explains; see the module.
+    """A correction of first answers: a surrogate of A, and a regression of the error.
 
     Attributes:
       surrogate: the function that stands for A.
-      error: a function of what is left of theta and of the answer, which gives target
-        less answer.
+      error: the regression from residuals of theta and the answer to target less
+        answer.
     """
 
     surrogate: Surrogate
     error: Regression
 
     def __call__(self, features: Features, answers: Flat) -> Flat:
-        """Return better answers, not cut to [0, 1]."""
+        """Return corrected answers, not cut to [0, 1]."""
         return answers + self.error(self.surrogate(features, answers))
 
 

@@ -1,9 +1,9 @@
-"""Reconstructions drawn towards the mean image, as far as validation models advise.
+"""Shrinkage of reconstructions towards the mean image, against overfitting to noise.
 
-Where theta tells little, as under the noise of private training, a reconstructor that
+Where theta says little, as under the noise of private training, a reconstructor that
 was fitted to noise ends farther from the target than the mean image, which everyone
-knows. The best image between the two, on shadow models that took no part in training,
-is found in closed form. It is used only where it is better by two standard errors.
+knows. The best weight between the two, on validation shadow models, has a closed form.
+It is used only where it is better by two standard errors. `trainer` fits it.
 
 Source: least squares in one unknown; the idea is James and Stein's.
 """
@@ -21,7 +21,7 @@ class Shrinkage:
     """The map mean + factor (reconstruction - mean).
 
     Attributes:
-      mean: (height, width, channels), of the images trained on.
+      mean: (height, width, channels), the mean of the training targets.
       factor: the weight of a reconstruction beside the mean image, in [0, 1]; 1 leaves
         reconstructions as they are.
     """
@@ -38,8 +38,8 @@ class Shrinkage:
     ) -> "Shrinkage":
         """Choose the factor of least squared error on validation models.
 
-        1 where it isn't better by two standard errors, over the models: few validation
-        models say little.
+        It is 1 where that isn't better by two standard errors over the models, as with
+        few validation models.
         """
         moved = (predicted - mean).astype(np.float64).reshape(len(predicted), -1)
         wanted = (truth - mean).astype(np.float64).reshape(len(truth), -1)

@@ -1,4 +1,7 @@
-"""The compiled steps of a RecoNN's training, an epoch at a time."""
+"""The compiled training steps of a RecoNN and its discriminator, epoch by epoch.
+
+`network` runs the epochs; `feed` and `placement` bring the batches to the devices.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -21,7 +24,7 @@ _BEST = ("best", "best_mse")
 
 
 class Steps:
-    """The compiled steps of one training run."""
+    """The compiled steps of one training run: state in, state and loss out."""
 
     def __init__(
         self,
@@ -35,12 +38,12 @@ class Steps:
         placement: Placement,
         resident: bool | None = None,
     ) -> None:
-        """Prepare the steps; they are compiled when they are first taken.
+        """Prepare the steps; they compile on their first call.
 
         Args:
           network, optimiser, loss: the RecoNN and its training.
-          batches: of the features and images that it is trained on.
-          epochs: how often they are passed over, at most.
+          batches: features and images to train on.
+          epochs: passes over them, at most.
           key: the key of initialisation, order of batches and dropout.
           placement: the devices that parameters and batches lie on.
           resident: whether all features and images lie on the device, and batches are
@@ -83,7 +86,7 @@ class Steps:
             params = jax.tree.map(jnp.copy, params)
         state = {
             "params": params,
-            # A state may hold the parameters themselves, and no array is given twice.
+            # A state may hold the parameters themselves; no array is donated twice.
             "optimiser": jax.tree.map(jnp.copy, self.optimiser.init(params)),
             "best": jax.tree.map(jnp.copy, params),
             "best_mse": jnp.float32(jnp.inf),
@@ -119,12 +122,12 @@ class Steps:
             moving, values = self.scan(
                 moving, self._on_device, batch, keys[steps], self._lpips
             )
-            # One call computes, one waits with its batches on the device, no more.
+            # One call computes and one waits with its batches on the device, no more.
             if parts:
                 parts[-1].block_until_ready()
             parts.append(values)
             done = steps.stop
-        # The losses are read once an epoch: to read is to wait for the device.
+        # The losses are read once per epoch, because reading waits for the device.
         losses = np.concatenate(jax.device_get(parts))
         wrong = np.flatnonzero(~np.isfinite(losses))
         if len(wrong):
@@ -136,7 +139,7 @@ class Steps:
         return best | moving, float(losses.mean(dtype=np.float64))
 
     def _is_resident(self) -> bool:
-        """Decide, once, when parameters and their moments are on the device."""
+        """Decide once, after parameters and moments are on the device."""
         if self._resident is None:
             self._resident = (
                 not devices.cache_bound()
@@ -154,14 +157,14 @@ class Steps:
         keys: Array,
         lpips: perceptual.Lpips | None,
     ) -> tuple[dict[str, Any], Array]:
-        """Take several steps in one call; return what moves, and the losses.
+        """Take several steps in one call; return the new state, and the losses.
 
         Args:
-          moving: what a step changes.
+          moving: the part of the state that a step changes.
           arrays: features and images of all models, on the device; None: `batches` are
             features and images themselves, (steps, batch, ...).
           batches: or rows of these arrays, (steps, batch), int32.
-          keys: (steps, ...), of dropout.
+          keys: (steps, ...), the keys of dropout.
           lpips: the weights of LPIPS, where the loss has it.
         """
 
@@ -184,7 +187,7 @@ class Steps:
         key_data: Array,
         lpips: perceptual.Lpips | None,
     ) -> tuple[dict[str, Any], Array]:
-        """Take one step on a batch; return what moves, and the loss."""
+        """Take one step on a batch; return the new state, and the loss."""
         (inputs, images), terms = batch, self.loss
         key = jax.random.wrap_key_data(key_data)
         judge, discriminator = moving.get("discriminator"), self._discriminator

@@ -1,6 +1,7 @@
-"""Training a reconstructor on shadow models.
+"""Training of a reconstructor on shadow models: `reconn.train`.
 
-Nothing here sees a released model or its target: statistics, training and the choice of
+Takes shadow models and a method (`Kernel`, `Network`, `Refined`); returns an attack.
+It sees no released model and no target of one: statistics, training and the choice of
 the best epoch use shadow models only, a fixed part of them for validation.
 """
 
@@ -53,25 +54,25 @@ def train(
       workdir: takes what `load` reads, checkpoints, and metrics.jsonl: one line per
         epoch (epoch, train_loss, validation_loss of the pixels, validation_mse,
         seconds) of a network, one of a kernel regression. A run that was begun there
-        with the same arguments, which run.json remembers, is continued. None: nothing
-        is kept.
+        with the same arguments, which run.json records, is continued. None: nothing is
+        kept.
       view: the view of theta that the attack gets; default: all weights.
       start: a network of the same architecture whose parameters training begins with,
         such as that of another fixed set (Figure 12 of Balle et al. 2022). It keeps its
-        features, standardised by the new shadow models. None: parameters are drawn.
-      devices: among which batches and large arrays are divided; None: all accelerators,
-        or else one CPU device per process. A run may go on on others. They may be those
-        of several processes (`jax.distributed`), which all call this.
+        features, standardised by the new shadow models. None: random parameters.
+      devices: the devices that share batches and large arrays; None: all accelerators,
+        or else one CPU device per process. A run may continue on others. They may
+        belong to several processes (`jax.distributed`), which all call this.
       progress: show a bar with the time left.
       on_epoch: called after each epoch.
     Returns: the attack: the kernel regression, the network of the epoch that
-      `method.kept` says, or both.
+      `method.kept` names, or both.
     Raises:
       FloatingPointError: a loss became NaN or infinite; says where.
-      ConfigurationMismatchError, VersionMismatchError: another run was begun there;
-        names each field that differs, of a store's factory as well.
-      FieldError: a `start` of another architecture, a module that is none, several
-        processes without a `workdir` or for a kernel, which one fits.
+      ConfigurationMismatchError, VersionMismatchError: another run was begun in the
+        folder; names each field that differs, of a store's factory as well.
+      FieldError: a `start` of another architecture, an invalid module, several
+        processes without a `workdir` or for a kernel, which one process fits.
       ValueError: fewer than two shadow models, or than method.models.
     """
     begin, processes = None, jax.process_count()
@@ -94,8 +95,8 @@ def train(
     if isinstance(models, Store):  # so that a refusal names the field that differs
         theta_0 = models.manifest["sha256"].get("initialisation")
         run["store"] = {**models.manifest["configuration"], "theta_0": theta_0}
-    # The last models validate; targets lie in random order. Statistics of the training
-    # part alone, so that validation is as blind as an attack.
+    # The last models validate; targets are in random order. Statistics come from the
+    # training part alone, so that validation sees no more than an attack does.
     standardiser = features.fit(
         models,
         view,
@@ -136,7 +137,7 @@ def train(
             f"The reconstructor in {folder}",
             begun=any(any(folder.glob(pattern)) for pattern in results),
         )
-        # A file of this record and process alone: another run may take the folder.
+        # A file name of this record and process, as another run may take the folder.
         mark = f"{record.fingerprint()[:12]}-{jax.process_index()}"
         scratch = folder / f"features-{mark}.npy"
         inputs, images, labels = features.read(
