@@ -7,7 +7,7 @@
     history = dp.History.of(json.load(open("history.json")))
     print(dp.rero_bound(history.mechanism("zero_out"), kappa=0.01))
 
-Two formats are read (of Opacus 1.6 and jax-privacy 2.0):
+Three formats are read (of Opacus 1.6 and jax-privacy 2.0):
 
 Opacus        `accountant.state_dict()`: "history", a list of (noise multiplier, sample
               rate, steps), and "mechanism", the name of its accountant
@@ -16,7 +16,7 @@ jax-privacy   `dataclasses.asdict` of `accounting.analysis.DpParams`, with
 jax-privacy   `dataclasses.asdict` of `keras_api.DPKerasConfig`
 An execution plan of jax-privacy has an event: `dp.from_event(plan.dp_event)`.
 
-Neither says whether batches were drawn as the library assumes, so every bound is
+None says whether batches were drawn as the library assumes, so every bound is
 printed with its assumption and what holds otherwise. Settings that changed during
 training are composed under Poisson sampling; with batches of fixed size the worst
 settings count for all steps.
