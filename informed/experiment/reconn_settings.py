@@ -139,10 +139,10 @@ class RefinedReconnConfig(ReconnConfig):
     kind: str = "refined"
     architecture: str = "residual_cnn"
     loss: reconn.Loss = dataclasses.field(default_factory=lambda: reconn.Loss(mae=0.0))
-    learning_rate: float = 1e-3
+    learning_rate: float = 2e-3
     weight_decay: float = 1e-2
     batch_size: int = 64
-    epochs: int = 20
+    epochs: int = 10
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
