@@ -1,4 +1,4 @@
-"""Progress bars on stderr: tqdm's on a terminal, elsewhere one line per minute."""
+"""Progress of long runs on stderr: tqdm's bars on a terminal, else a line a minute."""
 
 import sys
 from collections.abc import Iterable

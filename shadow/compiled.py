@@ -1,4 +1,4 @@
-"""A compilation cache on disk, so that later workers load programs from it."""
+"""A disk cache of compiled XLA programs, shared by the workers that train models."""
 
 import os
 import stat

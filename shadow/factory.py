@@ -1,4 +1,4 @@
-"""The shadow-model factory: training by A on the fixed set and each of many targets.
+"""The shadow-model factory: it trains A on the fixed set and each of many targets.
 
 An A that is a function of JAX is trained in batches of fixed width under `vmap`, one
 batch per device. The fixed set and a shared initialisation are single arrays for all

@@ -1,4 +1,4 @@
-"""Atomic writing of files, arrays and JSON: a file is either complete or absent."""
+"""Atomic writing of results and stores: a file is either complete or absent."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""The manifest of a shadow store: the file that says which models it is made of.
+"""The manifest of a shadow store: the file that says how its models were trained.
 
 `blocks` and `store` read it first; it is written last, and sealed. It holds the record
 (configuration, content of the data, versions), sizes, the layout of theta, zarr's

@@ -1,4 +1,4 @@
-"""The merging of shadow stores of one configuration: `informed shadow merge`."""
+"""The merging of shadow stores that were filled apart: `informed shadow merge`."""
 
 from collections.abc import Sequence
 

@@ -1,8 +1,8 @@
 """Loading of image data sets by name, as `Examples`.
 
-Names are of scikit-learn's digits (ships with it), any prepared TFDS image set (read
-through array_record; TensorFlow is never imported), a user's .npz file or folder of
-pictures, or a registered function of theirs.
+A name is scikit-learn's digits (ships with it), a prepared TFDS image set (read through
+array_record; TensorFlow is never imported), the path of a user's .npz file or folder of
+pictures, or that of a function that the user registered.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""The parts of an epoch of gradient descent: cross-entropy and mini-batches."""
+"""Losses, mini-batches and participation counts for `gradient_descent`'s epochs."""
 
 from collections.abc import Callable
 
@@ -34,8 +34,8 @@ def epoch_batches(
     """
     order = jax.random.permutation(key, num_examples).astype(jnp.int32)
     missing = -num_examples % batch_size
-    nobody = jnp.full((missing,), num_examples + 1, jnp.int32)
-    return jnp.concatenate([order, nobody]).reshape(-1, batch_size)
+    padding = jnp.full((missing,), num_examples + 1, jnp.int32)
+    return jnp.concatenate([order, padding]).reshape(-1, batch_size)
 
 
 def span_losses(
