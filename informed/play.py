@@ -8,6 +8,7 @@ finish is neither found nor missed. No target comes near it: `metrics.judging` c
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,7 @@ class Trial:
       why_not: why it wasn't played, or wasn't finished; "" where it was.
       applies: whether it could have been played on such models; what could and wasn't
         is said first.
+      late: whether its time was over before it had finished.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Trial:
     remedy: str = ""
     why_not: str = ""
     applies: bool = True
+    late: bool = False
 
 
 def blank(row: Row, *, sees: str, secret: bool, planned: int, name: str = "") -> Trial:
@@ -101,6 +104,7 @@ def play(
     limit: float = float("inf"),
     trial: Trial | None = None,
     stumbling: bool = False,
+    keep: Callable[[Trial], None] = lambda _: None,
 ) -> Trial:
     """Prepare the attack and play it on a release, within a time.
 
@@ -117,6 +121,8 @@ def play(
         didn't finish.
       stumbling: whether an attack that raises at one target keeps what it found of the
         others, and the trial says so.
+      keep: called after each target, of an attack that goes target by target, with the
+        trial so far; not after the last.
     Raises: FieldError: pixels are told of which the attack makes no use. Whatever the
       attack raises, time limits apart, and with `stumbling` only before it has found
       anything; see its row and `threat`.
@@ -134,17 +140,22 @@ def play(
         trial = blank(row, sees=row.sees, secret=secret, planned=count)
     settings = row.settings() if material.settings is None else material.settings
     material = dataclasses.replace(material, limit=limit)
-    parts: list[Any] = []
-    attack, cut, why, clock = None, False, _LATE, limits.Clock(limit)
+    parts: list[Reconstruction] = []
+    attack: Any = None
+    cut, why, clock = False, _LATE, limits.Clock(limit)
     before = trial.reconstruction
     first = 0 if before is None else len(before.images)
     try:
         with limits.seconds(limit):
             attack = row.attack(settings, material)
-            if first:
-                parts.extend(attack.each(release, knowledge, key=key, first=first))
-            elif hasattr(attack, "each"):
-                parts.extend(attack.each(release, knowledge, key=key))
+            if hasattr(attack, "each"):
+                begin = {"first": first} if first else {}
+                for part in attack.each(release, knowledge, key=key, **begin):
+                    parts.append(part)
+                    seconds = trial.seconds + clock.passed
+                    so_far = dataclasses.replace(trial, seconds=seconds)
+                    if first + len(parts) < count:
+                        keep(_outcome(so_far, row, material, knowledge, parts, count))
             else:
                 parts.append(attack(release, knowledge, key=key))
     except NotApplicableError as error:
@@ -164,22 +175,47 @@ def play(
         remedy=getattr(attack, "remedy", "") or trial.remedy,
         needs=None,
         why_not=getattr(attack, "note", ""),
+        late=cut and why == _LATE,
     )
+    if not cut:
+        return _outcome(trial, row, material, knowledge, parts, count)
     # An attack that time cut off while it was prepared, as by training a network, has
     # begun all its targets; one that goes on went target by target before.
-    one_by_one = hasattr(attack, "each") or before is not None
-    attempted = first + len(parts) + cut if one_by_one else count
-    if cut and one_by_one:
+    if hasattr(attack, "each") or before is not None:
+        return _outcome(trial, row, material, knowledge, parts, count, why)
+    why = f"not finished in {trial.seconds:.0f} s"
+    trial = dataclasses.replace(trial, why_not=why)
+    return _outcome(trial, row, material, knowledge, parts, count)
+
+
+def _outcome(
+    trial: Trial,
+    row: Row,
+    material: Material,
+    knowledge: Knowledge,
+    parts: list[Reconstruction],
+    count: int,
+    why: str | None = None,
+) -> Trial:
+    """Return the trial with what the attack has given of its targets.
+
+    Args:
+      trial: with its seconds; and what was given before, where it goes on.
+      parts: reconstructions since then, one after the other.
+      count: targets that there are.
+      why: why it stopped within the next target; None: it didn't.
+    """
+    if trial.reconstruction is not None:
+        parts = [trial.reconstruction, *parts]
+    done = sum(len(part.images) for part in parts)
+    attempted = done + (why is not None) if parts or why is not None else count
+    if why is not None:
         # The first record pays for what all share, so the mean errs on the long side.
         # More time doesn't help where it stumbled.
         needs = trial.seconds / attempted if why == _LATE else None
         rest = "; the others weren't tried" if attempted < count else ""
         why = f"{why} at target {attempted} of {count}{rest}"
         trial = dataclasses.replace(trial, needs=needs, why_not=why)
-    elif cut:
-        why = f"not finished in {trial.seconds:.0f} s"
-        trial = dataclasses.replace(trial, why_not=why)
-    parts = parts if before is None else [before, *parts]
     if not parts:
         assert knowledge.fixed is not None
         images = np.full((attempted, *knowledge.fixed.image_shape), np.nan, np.float32)
@@ -194,7 +230,7 @@ def play(
         trainings = int(reconstruction.trainings.sum())
     elif row.shadows and material.shadows is not None:
         trainings = getattr(material.settings, "models", None) or len(material.shadows)
-    missing = attempted - len(reconstruction.images)
+    missing = attempted - done
     images = _padded(reconstruction.images, missing, np.nan)
     return dataclasses.replace(
         trial,

@@ -18,6 +18,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
+from joblib.externals.loky import reusable_executor
 
 from shadow import checks, devices, on_cards
 from shadow.training.algorithm import Algorithm, Draw
@@ -327,6 +328,13 @@ def lanes(places: np.ndarray, width: int) -> np.ndarray:
         lane = lane_of.setdefault((place // width, seen[place]), [-1] * width)
         lane[place % width] = row
     return np.array(list(lane_of.values()))
+
+
+def kill_workers() -> None:
+    """End the processes that models are trained in, whatever they are doing."""
+    executor = reusable_executor._executor
+    if executor is not None:
+        executor.shutdown(wait=False, kill_workers=True)
 
 
 def processes(algorithm: Algorithm) -> int:

@@ -113,7 +113,7 @@ class Preflight:
             },
             deterministic=about.deterministic,
             differentiable=about.engine == "jax",
-            secret=about.contract.privacy is not None,
+            secret=about.contract.private,
             targets=len(about.split.test),
             returned=self.returned,
         )

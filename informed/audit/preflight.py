@@ -367,7 +367,7 @@ class _Questions:
     def change_the_noise(self) -> None:
         """Test whether declared noise depends on the key and the noise multiplier."""
         contract = self.subject.contract
-        if contract.privacy is None or not self.deterministic:
+        if not (contract.private and self.deterministic):
             return
         if self.key_matters is False or contract.takes == "nothing":
             self.say(

@@ -21,7 +21,7 @@ from shadow import files
 
 SCHEMA = "report.schema.json"
 # Of what that schema says: raised where a field that readers need is new or other.
-VERSION = 4
+VERSION = 5
 # An error, whoever's code raised it: its message may quote a record.
 _RAISED = re.compile(
     r"\b((?:raised|stopped with) [\w.]+|\w*(?:Error|Exception|Warning)): .*", re.DOTALL

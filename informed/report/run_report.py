@@ -60,6 +60,7 @@ def report(
         **_judged(run, trials, baselines),
         "records": rows,
         "bounds": {"rows": [], "why_not": "a report plays nothing"},
+        "enough_minutes": None,
         "configuration": run.results["configuration"],
         "versions": {
             name: str(version)

@@ -98,8 +98,7 @@ def verdict(values: Values) -> str:
             " allows."
         )
     if best is None:
-        minutes = [row.get("needs_minutes") for row in values["attacks"]]
-        enough = min((m for m in minutes if m), default=None)
+        enough = values["enough_minutes"]
         again = "" if enough is None else f" Run again with `--minutes {enough}`."
         return f"No verdict: no attack finished.{again}"
     adversary = f"by someone who sees {best['sees']} and knows {best['knows']}"
@@ -122,6 +121,47 @@ def verdict(values: Values) -> str:
     )
 
 
+def remedy(values: Values) -> str:
+    """Say what to do, with numbers; "" where nothing was read, or noise is declared.
+
+    The noise is the least whose bound on any attack is the threshold of the audit.
+    """
+    best, bounds = strongest(values), values.get("bounds") or {}
+    least, privacy = bounds.get("calibrated"), bounds.get("privacy")
+    if best is None or least is None or broken(bounds):
+        return ""
+    declared = (privacy or {}).get("noise_multiplier", 0.0)
+    if not best["success"]["successes"] or declared >= least["noise_multiplier"]:
+        return ""
+    sigma = number_up(least["noise_multiplier"])
+    most = f"more often than {percent_up(bounds['threshold'])}"
+    names = f"no attack then names it among {bounds['candidates']} candidates {most}"
+    if privacy is None:
+        return (
+            "To stop it, train with DP-SGD: clip each record's gradient, and add noise"
+            f" of {sigma} times the clipping norm for one step in which a record takes"
+            f" part, or {sigma} times the square root of the number of such steps (one"
+            f" an epoch in shuffled batches); {names}. `{least['command']}`"
+        )
+    about = [f"{least['steps']:,} steps"]
+    if (norm := privacy.get("clip_norm")) is not None:
+        about.insert(0, f"clipping norm {number(norm)}")
+    if (share_of := privacy.get("sampling_probability", 1.0)) < 1:
+        about.append(f"sampling probability {number(share_of)}")
+    if least["epsilon"] is not None:
+        spent = f"epsilon {number_up(least['epsilon'])} at delta {bounds['delta']:g}"
+        about.append(spent)
+    accuracy = {row["noise_multiplier"]: row["accuracy"] for row in bounds["rows"]}
+    measured = accuracy.get(least["noise_multiplier"])
+    now, text = values["subject"]["accuracy"], ""
+    if measured is not None:
+        text = f" Accuracy with it: {percent(measured)} (now {percent(now)})."
+    return (
+        f"To stop it, train with noise multiplier {sigma} ({', '.join(about)}):"
+        f" {names}.{text} `{least['command']}`"
+    )
+
+
 def first_lines(values: Values) -> list[str]:
     """Say what wasn't finished, what could be read out, and what changes it.
 
@@ -137,7 +177,8 @@ def first_lines(values: Values) -> list[str]:
     )
     last = "; ".join(_bounded(values))
     lines = [read, *cut] if complete else [*cut, read]
-    return [*lines, f"{last[0].upper()}{last[1:]}."]
+    lines = [remedy(values), *lines] if best is not None else cut
+    return [*filter(None, lines), f"{last[0].upper()}{last[1:]}."]
 
 
 def unfinished(values: Values) -> list[str]:
