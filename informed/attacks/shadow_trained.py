@@ -1,4 +1,7 @@
-"""The rows of attacks that are trained on shadow models: RecoNN, kernel, black box."""
+"""Build the attacks that learn from shadow models, for the registry: RecoNN and kernel.
+
+The attacks themselves are in `reconn`; with scores for queries, they are black-box.
+"""
 
 import reconn
 from informed.attacks.attack_row import Material
