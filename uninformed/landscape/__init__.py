@@ -1,4 +1,4 @@
-"""Where attacks on weights alone end, as a function of where they begin.
+"""The landscape experiment: where attacks on weights alone end, by where they start.
 
 mixtures    starts: mixtures of training images, other images and noise
 runs        every attack from every start

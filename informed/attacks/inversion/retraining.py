@@ -30,7 +30,7 @@ from shadow.width import models_per_batch
 # With more batches of runs than this, compiling a program for larger ones pays.
 _MANY = 10
 # Number of cached theta, and their memory in bytes. Stages begin where others ended,
-# and the certificate repeats runs, so this saves one in six trainings of MNIST at 1,000.
+# and the certificate repeats runs: this saves one in six trainings of MNIST at 1,000.
 _KEPT, _KEPT_BYTES = 16, 64 << 20
 # Leading directions of the data along which `span_derivatives` are taken, by default.
 RANK = 100
