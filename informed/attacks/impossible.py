@@ -1,7 +1,4 @@
-"""Errors of attacks that cannot reconstruct a target from its release, with the reason.
-
-The closed-form and the span attacks raise them.
-"""
+"""Errors of the closed-form and span attacks: why a target can't be reconstructed."""
 
 
 class ReconstructionImpossibleError(ValueError):

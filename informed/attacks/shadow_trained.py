@@ -1,7 +1,4 @@
-"""Build the attacks that learn from shadow models, for the registry: RecoNN and kernel.
-
-The attacks themselves are in `reconn`; with scores for queries, they are black-box.
-"""
+"""Build `reconn`'s attacks, which learn from shadow models, for the attack registry."""
 
 import reconn
 from informed.attacks.attack_row import Material

@@ -106,7 +106,7 @@ def audit(
       version: names this version of `train` if its source can't be hashed.
       progress: called with the name of every step as it begins.
       config: fields of `AuditConfig`.
-    Raises: AuditStoppedError: the pre-flight found a fault that voids the audit;
+    Raises: AuditStoppedError: the training function can't be audited; says why;
       ValueError: invalid arguments; RuntimeError: the training function raised.
     """
     started = time.monotonic()

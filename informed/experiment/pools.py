@@ -1,7 +1,4 @@
-"""Load a run's data sets, and split them into fixed set, shadow and test targets.
-
-`pipeline` uses it. Every data set is read only once.
-"""
+"""Load a run's data sets, and split them into fixed set, shadow and test targets."""
 
 from typing import Any
 

@@ -1,7 +1,4 @@
-"""Settings of the victims' training in a run's configuration, with optimisers by name.
-
-They build the toolkit's own training algorithm, `shadow.GradientDescent`.
-"""
+"""Settings of victims' training in run configurations, for `shadow.GradientDescent`."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Certify the inversion's result: does it explain theta, and is it certainly exact?
+"""Certify the inversion's result: it must explain theta and be determined by it.
 
 At the true target, the residual is the rounding noise of A. The adversary measures this
 noise by training again with the last digits of z changed. A candidate is certified if

@@ -1,4 +1,4 @@
-"""Derivatives of an A that is written in JAX, through the whole training run.
+"""Derivatives of a whole training run that is written in JAX, for the inversion.
 
 slopes, plain     forward mode; one run carries a block of tangents, so memory is a
                   block of optimiser states, whatever the number of epochs

@@ -1,4 +1,4 @@
-"""Derivatives of an A that is not differentiable code, by finite differences.
+"""Derivatives of a training run that JAX can't differentiate, by finite differences.
 
 Each column of the Jacobian is one more training, with the unknown point moved a little
 along that column. The move must be small compared with the curvature of A and large

@@ -1,4 +1,4 @@
-"""Damped Gauss-Newton for a few hundred unknowns and a very expensive Jacobian.
+"""The inversion's least-squares solver: Gauss-Newton with a very expensive Jacobian.
 
 Three choices suit a function that is a whole training run:
 

@@ -1,7 +1,4 @@
-"""Starting images for the inversion, guessed from theta by a few shadow models.
-
-The models are of one label; a kernel regression maps their weights to images.
-"""
+"""Guess starting images for the inversion from theta, by a few shadow models."""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""Reconstruct the target from its direction off the span of the known rows.
+"""The span attack: reconstruct the target from its direction off the known rows' span.
 
 If inputs first meet a dense layer, the released weights contain the direction of the
 unknown row orthogonal to ("off") the span of the known ones, whether or not training
