@@ -216,7 +216,7 @@ for _row in (
         sees="every noisy gradient",
         knows=("fixed", "algorithm", "initialisation", "candidates"),
         gives=("log_posterior",),
-        share=0.0,  # nobody but the developer has every noisy gradient
+        share=0.0,  # only the developer has every noisy gradient
     ),
 ):
     register(_row)

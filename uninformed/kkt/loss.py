@@ -64,7 +64,7 @@ class Begin(NamedTuple):
 
     Attributes:
       unknowns: the candidates and multipliers at the start.
-      key: randomness for candidates that begin anew later.
+      key: randomness for later restarts of candidates.
       unit: scalar, the unit of multipliers.
       scales: (hidden layers,), the root mean square of each layer's sums, which the
         slope alpha of the sigmoid is divided by.
