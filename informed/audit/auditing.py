@@ -101,7 +101,7 @@ def audit(
       progress: called with the name of every step as it begins.
       state: filled in step by step, for whoever wants a report before the end.
       config: fields of `AuditConfig`.
-    Raises: AuditStoppedError: the pre-flight found a fault that voids the audit;
+    Raises: AuditStoppedError: the training function can't be audited; says why;
       ValueError: invalid arguments; RuntimeError: the training function raised.
     """
     state = AuditState() if state is None else state

@@ -1,7 +1,4 @@
-"""The results of an audit's pre-flight: faults of the training function, measurements.
-
-`preflight` fills them in; the audit plans by them and the report prints them.
-"""
+"""Results of an audit's pre-flight: faults of the training function, measurements."""
 
 import dataclasses
 from typing import Any

@@ -1,4 +1,8 @@
-"""`config.attacks.NAME` of learned attacks: names of what `reconn` takes as objects."""
+"""Settings of the learned attacks (RecoNN, kernel regression) in run configurations.
+
+`reconn` takes objects such as optimisers; a configuration names them, and this file
+builds them from the names.
+"""
 
 import dataclasses
 from typing import Any
@@ -14,7 +18,7 @@ SCHEDULES = ("constant", "cosine")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class KernelSettings:
-    """What `reconn.Kernel` calls `scale`, `ridge` and `voters`."""
+    """Settings of the kernel regression, as in `reconn.Kernel`."""
 
     scale: float = 4.0
     ridge: float | None = None
