@@ -144,7 +144,6 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
 
 def _audit(arguments: argparse.Namespace) -> None:
     """Run the pre-flight, or an audit."""
-    started = time.monotonic()
     for out in arguments.out:
         document.require_end(out)
     most = gate.of_arguments(arguments)
@@ -160,7 +159,7 @@ def _audit(arguments: argparse.Namespace) -> None:
         _check(arguments, config)
         return
     folder = Path(f"{arguments.out[0]}.parts") if arguments.out else None
-    state = auditing.AuditState(ledger=ledger.Ledger(folder), started=started)
+    state = auditing.AuditState(ledger=ledger.Ledger(folder), started=arguments.started)
     state.settings = config
     progress = console.Progress(arguments, arguments.minutes)
     scratch = tempfile.mkdtemp(prefix="informed-")
@@ -169,7 +168,9 @@ def _audit(arguments: argparse.Namespace) -> None:
         with console.aside(_log_of(arguments)) as shown, gate.closed(most):
             # Reports of a state are whole at any time, whatever hangs.
             watchdog = Watchdog(
-                60 * arguments.minutes + _LATE_S - (time.monotonic() - started),
+                60 * arguments.minutes
+                + _LATE_S
+                - (time.monotonic() - arguments.started),
                 lambda: _late(state, arguments, shown, scratch),
             )
             audited = auditing.audit(

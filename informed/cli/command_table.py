@@ -9,9 +9,11 @@ import argparse
 import contextlib
 import importlib
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+_STARTED = time.monotonic()  # before anything heavy is imported
 _STORY = """\
 Can one training record be read back out of a released model?
 
@@ -141,7 +143,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     argv = sys.argv[1:] if argv is None else list(argv)
     asked = next((word for word in argv if not word.startswith("-")), "")
     arguments, rest = parser_of(asked).parse_known_args(argv)
-    arguments.argv = argv
+    arguments.argv, arguments.started = argv, _STARTED
     try:
         _execute(arguments, rest)
     except _EXPECTED as error:

@@ -55,6 +55,7 @@ def render(document: Any, *, redact: bool = False) -> str:
             finished=bool(words.rated(values)),
             not_said=words.NOT_SAID,
             broken=words.broken(values.get("bounds")),
+            guessed=words.guessed,
             columns=_columns(pictures),
             tables=_tables(pictures),
             bound=figures.bound(values["bounds"]) if rows else None,

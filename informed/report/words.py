@@ -305,6 +305,24 @@ def read_out(values: Values) -> str:
     return text
 
 
+def guessed(known: Values) -> str:
+    """Say what bound holds for whoever guesses as well as public records allow."""
+    texts = [
+        f"{percent_up(known[name]['gamma'])} for whoever guesses no better than {what}"
+        f" ({percent_up(known[name]['kappa'])} without the model)"
+        for name, what in (
+            ("fixed", "by the best fixed guess"),
+            ("nearest", "by the nearest public record"),
+        )
+    ]
+    return (
+        f"At noise multiplier {number_up(known['noise_multiplier'])}, a reconstruction"
+        f" with a mean squared error of at most {number(known['mse'])}, the median"
+        " distance of a target to its nearest public record, succeeds in at most"
+        f" {' and '.join(texts)}."
+    )
+
+
 def broken(bounds: Values | None) -> bool:
     """Return whether an attack exceeded a bound, by more than chance."""
     rows = (bounds or {}).get("rows", [])
@@ -320,7 +338,9 @@ def _bounded(values: Values) -> list[str]:
             "the attack did better than the bound allows: training doesn't do what it"
             " declares of its noise, and no bound holds"
         ]
-    if not bounds.get("privacy") and not rows:
+    privacy = bounds.get("privacy") or {}
+    declared = privacy.get("noise_multiplier")
+    if not declared:
         return [
             "no bound applies, as training declares no noise: only that would be a"
             " guarantee"
@@ -328,11 +348,10 @@ def _bounded(values: Values) -> list[str]:
     threshold = bounds.get("threshold", 0.5)
     bounding = [row for row in rows if row["bound"] < 1]
     nearest = min(bounding, key=lambda r: abs(r["bound"] - threshold), default=None)
-    parts, privacy = [], bounds.get("privacy", {})
+    parts = []
     if not rows:
         parts.append("the noise that training declares wasn't held against an attack")
     sampled = POISSON if privacy.get("sampling_probability", 1.0) < 1 else ""
-    declared = privacy.get("noise_multiplier")
     shipped = next((r for r in rows if r["noise_multiplier"] == declared), nearest)
     if shipped is not None and shipped["bound"] < 1:
         parts.append(
