@@ -195,7 +195,7 @@ def _steps(state: AuditState, clock: limits.Clock, progress: Progress) -> None:
             progress=progress,
             keep=state.record_bounds,
         )
-    _continue(state, schedule, progress)
+    continue_inversion(state, schedule, progress)
 
 
 def _released(state: AuditState, count: int, progress: Progress) -> trials.Models:
@@ -268,7 +268,7 @@ def _play(
     state.record(trial)
 
 
-def _continue(
+def continue_inversion(
     state: AuditState, schedule: timetable.Schedule, progress: Progress
 ) -> None:
     """Continue an inversion that ran out of time, in the time others didn't use.

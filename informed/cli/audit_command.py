@@ -158,8 +158,9 @@ def _audit(arguments: argparse.Namespace) -> None:
     if arguments.check:
         _check(arguments, config)
         return
+    began = arguments.started
     folder = Path(f"{arguments.out[0]}.parts") if arguments.out else None
-    state = auditing.AuditState(ledger=ledger.Ledger(folder), started=arguments.started)
+    state = auditing.AuditState(ledger=ledger.Ledger(folder), started=began)
     state.settings = config
     progress = console.Progress(arguments, arguments.minutes)
     scratch = tempfile.mkdtemp(prefix="informed-")
@@ -168,21 +169,21 @@ def _audit(arguments: argparse.Namespace) -> None:
         with console.aside(_log_of(arguments)) as shown, gate.closed(most):
             # Reports of a state are whole at any time, whatever hangs.
             watchdog = Watchdog(
-                60 * arguments.minutes
-                + _LATE_S
-                - (time.monotonic() - arguments.started),
+                60 * arguments.minutes + _LATE_S - (time.monotonic() - began),
                 lambda: _late(state, arguments, shown, scratch),
             )
-            audited = auditing.audit(
-                arguments.train,
-                arguments.data,
-                **settings,
-                label=arguments.label,
-                data_dir=arguments.data_dir,
-                progress=progress,
-                state=state,
-            )
-            watchdog.done()
+            try:
+                audited = auditing.audit(
+                    arguments.train,
+                    arguments.data,
+                    **settings,
+                    label=arguments.label,
+                    data_dir=arguments.data_dir,
+                    progress=progress,
+                    state=state,
+                )
+            finally:
+                watchdog.done()
     finally:
         progress.close()
         tempfile.tempdir = None

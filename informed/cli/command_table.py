@@ -140,10 +140,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     found a fault that voids the audit; 4 --max-success isn't shown to hold; 130
     interrupted.
     """
+    started = _STARTED if argv is None else time.monotonic()
     argv = sys.argv[1:] if argv is None else list(argv)
     asked = next((word for word in argv if not word.startswith("-")), "")
     arguments, rest = parser_of(asked).parse_known_args(argv)
-    arguments.argv, arguments.started = argv, _STARTED
+    arguments.argv, arguments.started = argv, started
     try:
         _execute(arguments, rest)
     except _EXPECTED as error:

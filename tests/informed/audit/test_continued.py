@@ -7,6 +7,7 @@ import pytest
 
 from informed.attacks import registry
 from informed.audit import auditing, timetable, trials
+from informed.audit.audit_state import AuditState
 from shadow import limits
 from shadow.threat import Reconstruction
 from tests.informed.audit.audited_trainings import linear
@@ -56,10 +57,9 @@ def schedule(seconds):
 
 def continued(trial, models, checked, seconds):
     said = []
-    (found,) = trials.continued(
-        [trial], models, checked, schedule(seconds), said.append
-    )
-    return found, said
+    state = AuditState(checked=checked, models=models, trials={"inversion": trial})
+    auditing.continue_inversion(state, schedule(seconds), said.append)
+    return state.trials["inversion"], said
 
 
 @pytest.mark.parametrize("count", [1, 3])

@@ -38,6 +38,7 @@ def document(*attacks, accuracy=None):
     return {
         "kind": "audit", "subject": {"kind": "images", "accuracy": accuracy},
         "attacks": list(attacks), "bounds": {},
+        "enough_minutes": max([row["needs_minutes"] or 0 for row in attacks]) or None,
     }  # fmt: skip
 
 
@@ -170,7 +171,32 @@ def test_labels_that_are_not_named_are_not_wrong():
 
 def test_noise_that_was_not_played_is_not_called_undeclared():
     values = document(attack())
-    values["bounds"] = {"rows": [], "calibrated": None, "privacy": {"steps": 5.0}}
+    privacy = {"steps": 5.0, "noise_multiplier": 2.0}
+    values["bounds"] = {"rows": [], "calibrated": None, "privacy": privacy}
     last = words.first_lines(values)[-1]
     assert "declares no noise" not in last
     assert "wasn't held against an attack" in last
+
+
+def test_the_remedy_has_numbers_and_stands_second():
+    """Noise, epsilon, the accuracy with it, and the command; none where it is there."""
+    values = document(attack("inversion", exact=6), accuracy=0.93)
+    least = {"noise_multiplier": 3.21, "epsilon": 4.0, "bound": 0.5, "steps": 100,
+             "command": "informed calibrate --gamma 0.5"}  # fmt: skip
+    row = {"noise_multiplier": 3.21, "accuracy": 0.81, "bound": 0.5, "violation": 1.0}
+    bounds = {"calibrated": least, "rows": [row], "threshold": 0.5, "delta": 1e-5,
+              "candidates": 4, "privacy": None}  # fmt: skip
+    values["bounds"] = bounds
+    text = words.first_lines(values)[0]
+    assert "noise of 3.21 times the clipping norm for one step" in text
+    assert "square root of the number of such steps" in text
+    assert text.endswith("`informed calibrate --gamma 0.5`")
+    bounds["privacy"] = {"noise_multiplier": 0.0, "steps": 100.0, "clip_norm": 1.0}
+    text = words.first_lines(values)[0]
+    assert "noise multiplier 3.21 (clipping norm 1, 100 steps, epsilon 4 at" in text
+    assert "Accuracy with it: 81 % (now 93 %)." in text
+    bounds["privacy"]["noise_multiplier"] = 4.0
+    assert not words.remedy(values)
+    values["attacks"] = [attack("inversion", successes=0)]
+    bounds["privacy"]["noise_multiplier"] = 0.0
+    assert not words.remedy(values)

@@ -26,7 +26,7 @@ def test_an_inversion_has_the_time_that_it_can_use():
     assert timetable.of_inversion(100.0, 70.0, 5) == pytest.approx(75.0)
     assert timetable.of_inversion(100.0, 80.0, 5) == 0.0
     minutes = timetable.advised(9 * 60.0, 5)
-    assert minutes == 120
+    assert minutes == 90
     assert timetable.of_inversion(60.0 * minutes, 9 * 60.0, 5) >= 45 * 60
 
 
