@@ -6,16 +6,19 @@ copies. Only an evaluation can match candidates with training points and count t
 
 Images are matched by normalised cross-correlation (NCC), stretched to [0, 1], and
 compared by SSIM. Some candidate resembles any image, so every count stands beside a
-control: the same count for held-out images of the same class.
+control: the same count for as many images that were never trained on. `verdict` says in
+a sentence what can be told from that control; docs/kkt.md defines every name.
 
 Source: Haim et al. 2022, Section 5.2 and Appendix B.3; the control is ours.
 Checked: tests/uninformed/test_candidates.py.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import scipy.stats
 from jaxtyping import Bool, Float, Int
 
 # SSIM from which Haim et al. speak of a good reconstruction.
@@ -24,6 +27,8 @@ SIMILAR = 0.4
 WINDOW = 3
 # Of standard deviations, ranges and distances: smaller ones are rounding in float64.
 _ALIKE = 1e-12
+# Probability, over all looks, of calling something more than chance that isn't.
+_CHANCE = 0.05
 # The usual constants of SSIM, for pixels in [0, 1].
 _LUMINANCE, _CONTRAST = 0.01**2, 0.03**2
 
@@ -154,40 +159,43 @@ def _windows(size: int, window: int) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Matches:
-    """The candidates that are nearest to training images, and their similarity.
+    """The candidates that are nearest to some images, and their similarity.
 
     Attributes:
-      images: the reconstruction of each training image, stretched to [0, 1],
+      images: the reconstruction of each target, stretched to [0, 1],
         (targets, height, width, channels).
-      chosen: index of the candidate nearest to each training image, (targets,).
-      ssim: SSIM of each training image with its reconstruction, (targets,).
+      chosen: index of the candidate nearest to each target, (targets,).
+      ssim: SSIM of each target with its reconstruction, (targets,).
       recovered: whether that exceeds `SIMILAR`, and the SSIM of that same
         reconstruction with every held-out image of the target's class, (targets,): what
         exceeds these is not just typical of the class.
-      held_out_ssim: SSIM of as many held-out images, each with its own nearest
-        candidate.
-      precision: share of candidates whose SSIM with some training image exceeds
-        `SIMILAR`.
+      precision: share of candidates whose SSIM with some target exceeds `SIMILAR`.
+      control: the same where held-out images are the targets, as many of each class,
+        and the training images are among the held-out; None: this is it. If the attack
+        learns nothing about single images, the two can change places.
     """
 
     images: np.ndarray
     chosen: np.ndarray
     ssim: np.ndarray
     recovered: Bool[np.ndarray, " targets"]
-    held_out_ssim: np.ndarray
     precision: float
+    control: "Matches | None" = None
 
     def summary(self) -> dict[str, int | float]:
-        """Return the counts for results.json."""
-        return {
+        """Return the counts for results.json; `held_out_NAME` is NAME's control."""
+        counts = {
             "targets": len(self.ssim),
             "similar": int((self.ssim > SIMILAR).sum()),
             "recovered": int(self.recovered.sum()),
-            "held_out_similar": int((self.held_out_ssim > SIMILAR).sum()),
             "candidates_recovered": len(np.unique(self.chosen[self.recovered])),
             "mean_ssim": float(self.ssim.mean()),
             "precision": self.precision,
         }
+        if self.control is None:
+            return counts
+        beside = self.control.summary()
+        return counts | {f"held_out_{name}": value for name, value in beside.items()}
 
 
 def match(
@@ -215,31 +223,102 @@ def match(
       share: which candidates are averaged, see `voted`.
     """
     shift = np.zeros(targets.shape[1:]) if mean is None else mean
-    # The nearest candidate of each training image, compared by SSIM.
-    nearest, chosen = voted(targets - shift, images, share=share)
-    nearest = stretched(nearest + shift)
-    similarity = ssim(targets, nearest)
-    # The control: how much the same reconstruction resembles images of its class.
-    recovered = similarity > SIMILAR
-    for label in np.unique(labels[recovered]):
-        rows = np.flatnonzero(recovered & (labels == label))
-        control = ssim_of_all(nearest[rows], held_out[held_out_labels == label])
-        recovered[rows] = similarity[rows] > control.max(axis=1, initial=-1.0)
-    # The other control: the same search for as many held-out images of each class.
     rng = np.random.default_rng(0)
     drawn = []
     for label, count in zip(*np.unique(labels, return_counts=True), strict=True):
         members = np.flatnonzero(held_out_labels == label)
         drawn.append(rng.permutation(members)[:count])
-    others = held_out[np.concatenate(drawn)]
-    other_nearest = voted(others - shift, images, share=share)[0]
-    # The way round: the training image nearest to each candidate.
-    sources = targets[ncc(images, targets - shift).argmax(axis=1)]
+    control = np.concatenate(drawn)
+    rest = np.setdiff1d(np.arange(len(held_out)), control)
+    beside = _matches(
+        images,
+        shift,
+        share,
+        (held_out[control], held_out_labels[control]),
+        (
+            np.concatenate([held_out[rest], targets]),
+            np.concatenate([held_out_labels[rest], labels]),
+        ),
+    )
+    trained = (targets, labels)
+    matches = _matches(images, shift, share, trained, (held_out, held_out_labels))
+    return dataclasses.replace(matches, control=beside)
+
+
+def _matches(
+    images: np.ndarray,
+    shift: np.ndarray,
+    share: float,
+    targets: tuple[np.ndarray, np.ndarray],
+    others: tuple[np.ndarray, np.ndarray],
+) -> Matches:
+    """Compare candidates with targets; targets and others are images and labels."""
+    (shown, labels), (rivals, rival_labels) = targets, others
+    # The nearest candidate of each target, compared by SSIM.
+    nearest, chosen = voted(shown - shift, images, share=share)
+    nearest = stretched(nearest + shift)
+    similarity = ssim(shown, nearest)
+    # How much the same reconstruction resembles other images of its class.
+    recovered = similarity > SIMILAR
+    for label in np.unique(labels[recovered]):
+        rows = np.flatnonzero(recovered & (labels == label))
+        control = ssim_of_all(nearest[rows], rivals[rival_labels == label])
+        recovered[rows] = similarity[rows] > control.max(axis=1, initial=-1.0)
+    # The way round: the target nearest to each candidate.
+    sources = shown[ncc(images, shown - shift).argmax(axis=1)]
     return Matches(
         images=nearest,
         chosen=chosen,
         ssim=similarity,
         recovered=recovered,
-        held_out_ssim=ssim(others, stretched(other_nearest + shift)),
         precision=float(np.mean(ssim(sources, stretched(images + shift)) > SIMILAR)),
+    )
+
+
+def verdict(looks: Mapping[str, Mapping[str, Any]]) -> str:
+    """Say in a sentence what was recovered, and whether it is more than chance.
+
+    The count of training images is compared with that of the control by Fisher's exact
+    test, one-sided. Candidates that pass for two images count once. A difference is
+    more than chance at 5 % over all looks.
+
+    Args:
+      looks: counts as `Matches.summary` has them, by the words that the sentence begins
+        with; the first that isn't chance is told, or else the first.
+    """
+    level = _CHANCE / len(looks)
+    for said, counts in looks.items():
+        if _more(counts, "candidates_recovered", "recovered") < level:
+            break
+    else:
+        said, counts = next(iter(looks.items()))
+    of, others = counts["targets"], counts["held_out_targets"]
+    never = f"of {others} images that were never trained on"
+    passed, passed_control = counts["recovered"], counts["held_out_recovered"]
+    alike = f"{counts['similar']} look similar, and so do {counts['held_out_similar']}"
+    if _more(counts, "candidates_recovered", "recovered") < level:
+        return (
+            f"{said}{passed} of {of} training images recovered, and by the same rule"
+            f" {passed_control} {never}; {alike} of the latter."
+        )
+    if passed:
+        few = "too few to tell from chance" if passed > passed_control else "chance"
+        return (
+            f"{said}{passed} of {of} training images pass as recovered, and so do"
+            f" {passed_control} {never}: {few}; {alike} of the latter."
+        )
+    seen = "chance"
+    if _more(counts, "similar", "similar") < level:
+        seen = "more than chance, but not enough to tell which image it is"
+    return f"{said}0 of {of} training images recovered; {alike} {never}: {seen}."
+
+
+def _more(counts: Mapping[str, Any], name: str, control: str) -> float:
+    """Return the probability of so many successes, or more, if control is alike."""
+    of, others = counts["targets"], counts["held_out_targets"]
+    successes, beside = counts[name], counts[f"held_out_{control}"]
+    return float(
+        scipy.stats.hypergeom.sf(
+            successes - 1, of + others, min(of, successes) + beside, of
+        )
     )
