@@ -295,6 +295,29 @@ class Ended(NamedTuple):
     slope_norm: Array
 
 
+class Search(NamedTuple):
+    """An attack in parts, which callers may compile one by one.
+
+    Attributes:
+      begin: points at the start -> carry.
+      step: (carry, number of the step) -> carry.
+      end: carry -> `Ended`.
+    """
+
+    begin: Callable[[Points], tuple]
+    step: Callable[[tuple, Array], tuple]
+    end: Callable[[tuple], Ended]
+
+    def run(self, start: Points, steps: int) -> Ended:
+        """Make all steps in one loop."""
+
+        def step(carry: tuple, number: Array) -> tuple[tuple, None]:
+            return self.step(carry, number), None
+
+        carry, _ = jax.lax.scan(step, self.begin(start), jnp.arange(steps))
+        return self.end(carry)
+
+
 @highest
 def attack(
     config: BilevelConfig,
@@ -314,6 +337,15 @@ def attack(
       targets: labels of the training points.
       theta: where the first solution of the lower problem begins.
     """
+    return attack_in_parts(config, lower, released, targets, theta).run(
+        start, config.steps
+    )
+
+
+def attack_in_parts(
+    config: BilevelConfig, lower: Lower, released: Theta, targets: Targets, theta: Theta
+) -> Search:
+    """Return the parts of `attack`."""
     optimise = _optimiser(config)
 
     def distance(theta: Theta) -> Array:
@@ -321,7 +353,11 @@ def attack(
 
     enough = config.enough * jnp.sum(released**2)
 
-    def step(carry: tuple, _: Array) -> tuple[tuple, None]:
+    def begin(start: Points) -> tuple:
+        solution = solve(lower, start, targets, theta)
+        return start, solution, optimise.init(start)
+
+    def step(carry: tuple, _: Array) -> tuple:
         # The hypergradient at the present solution of the lower problem.
         points, solution, state = carry
         v = solution.theta - released
@@ -335,11 +371,13 @@ def attack(
         value = 0.5 * distance(solution.theta)
         moved, state = _moved(optimise, points, value, slope, state, upper)
         after = (moved, solve(lower, moved, targets, solution.theta), state)
-        return _unless(distance(solution.theta) <= enough, after, carry), None
+        return _unless(distance(solution.theta) <= enough, after, carry)
 
-    begin = (start, solve(lower, start, targets, theta), optimise.init(start))
-    (points, solution, _), _ = jax.lax.scan(step, begin, jnp.arange(config.steps))
-    return Ended(points, distance(solution.theta), solution.slope_norm)
+    def end(carry: tuple) -> Ended:
+        points, solution, _ = carry
+        return Ended(points, distance(solution.theta), solution.slope_norm)
+
+    return Search(begin, step, end)
 
 
 @highest
@@ -355,6 +393,15 @@ def matching(
 
     The arguments are those of `attack`.
     """
+    return matching_in_parts(config, lower, released, targets, theta).run(
+        start, config.steps
+    )
+
+
+def matching_in_parts(
+    config: BilevelConfig, lower: Lower, released: Theta, targets: Targets, theta: Theta
+) -> Search:
+    """Return the parts of `matching`."""
     optimise = _optimiser(config)
 
     def cost(points: Points) -> Array:
@@ -362,17 +409,18 @@ def matching(
 
     bound = lower.tolerance * (1 + jnp.linalg.norm(released))
 
-    def step(carry: tuple, _: Array) -> tuple[tuple, None]:
+    def step(carry: tuple, _: Array) -> tuple:
         points, state = carry
         value, slope = jax.value_and_grad(cost)(points)
         after = _moved(optimise, points, value, slope, state, cost)
-        return _unless(value <= bound**2, after, carry), None
+        return _unless(value <= bound**2, after, carry)
 
-    begin = (start, optimise.init(start))
-    (points, _), _ = jax.lax.scan(step, begin, jnp.arange(config.steps))
-    solution = solve(lower, points, targets, theta)
-    distance = jnp.sum((solution.theta - released) ** 2)
-    return Ended(points, distance, solution.slope_norm)
+    def end(carry: tuple) -> Ended:
+        solution = solve(lower, carry[0], targets, theta)
+        distance = jnp.sum((solution.theta - released) ** 2)
+        return Ended(carry[0], distance, solution.slope_norm)
+
+    return Search(lambda start: (start, optimise.init(start)), step, end)
 
 
 def _optimiser(config: BilevelConfig) -> optax.GradientTransformationExtraArgs:

@@ -29,6 +29,10 @@ WINDOW = 3
 _ALIKE = 1e-12
 # Probability, over all looks, of calling something more than chance that isn't.
 _CHANCE = 0.05
+# What stands below a verdict, whatever it is.
+NO_PROTECTION = (
+    "What this attack doesn't find isn't protected: an informed adversary may read it."
+)
 # The usual constants of SSIM, for pixels in [0, 1].
 _LUMINANCE, _CONTRAST = 0.01**2, 0.03**2
 

@@ -27,6 +27,7 @@ from shadow.launchers.share import Share
 _WEIGHTS_ALONE = {
     "kkt": "uninformed.kkt.scoring",
     "landscape": "uninformed.landscape.study",
+    "bilevel": "uninformed.landscape.study",
 }
 
 
@@ -80,7 +81,7 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         print(_attacks(as_json=arguments.json))
         return
     workdir = folder(arguments.workdir)
-    if command in ("kkt", "landscape"):
+    if command in _WEIGHTS_ALONE:
         _attack_weights_alone(arguments, values(rest), workdir)
         return
     if command in ("run", "attack"):
@@ -121,6 +122,8 @@ def _attack_weights_alone(
     if arguments.shadow:
         raise ValueError("This attack has no shadow models; leave out --shadow.")
     experiment = importlib.import_module(_WEIGHTS_ALONE[arguments.command])
+    if arguments.command == "bilevel":
+        config["methods"] = ("bilevel",)
     results, lines, pictures = experiment.execute(
         config,
         workdir,

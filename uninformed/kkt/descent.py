@@ -27,6 +27,7 @@ Checked: tests/uninformed/kkt/test_descent.py (the published losses, written pla
 
 import dataclasses
 import functools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -84,6 +85,7 @@ def attack_many(
     mean: Float[np.ndarray, " inputs"] | None = None,
     starts: Float[Array, "runs candidates inputs"] | None = None,
     place: pieces.Place | None = None,
+    tick: Callable[[int], object] | None = None,
 ) -> list[KktRun]:
     """Make several runs at once, one a key, divided among the devices.
 
@@ -93,6 +95,7 @@ def attack_many(
       starts: where candidates begin, as the network sees points; None: at random. With
         `config.span` their part within it.
       place: where pieces of the runs are kept; None: nowhere.
+      tick: called with the number of steps that were made, some fifty times.
     Raises:
       ValueError: `starts` with restarts, which would leave them.
       ConfigurationMismatchError: the place holds pieces of other runs.
@@ -122,7 +125,7 @@ def attack_many(
 
     with jax.default_matmul_precision("highest"):
         carry = jax.jit(jax.vmap(run.start))(stacked)
-        carry = pieces.scan(step, carry, config.steps, place)
+        carry = pieces.scan(step, carry, config.steps, place, tick)
         ends = map(np.asarray, jax.jit(jax.vmap(run.end))(carry, stacked))
     return [
         KktRun(

@@ -55,10 +55,6 @@ _COPIES = 0.7
 # Most points of extreme output (the model-inversion baseline). A thousand of 3,072
 # inputs take seven minutes.
 _PROTOTYPES = 200
-# What stands below a verdict, whatever it is.
-_NO_PROTECTION = (
-    "What this attack doesn't find isn't protected: an informed adversary may read it."
-)
 # Columns of a picture. With more, images are too small to see.
 _SHOWN = 20
 
@@ -82,7 +78,7 @@ def table(results: Mapping[str, Any]) -> str:
     """Write results as lines: the verdict, counts beside their controls, the rest."""
     controls = {name.replace("held_out_", ""): name for name in results}
     pairs = {name: of for name, of in controls.items() if name != of}
-    lines = [results["verdict"], _NO_PROTECTION, ""]
+    lines = [results["verdict"], candidates.NO_PROTECTION, ""]
     lines.append(f"{'':<32}{'training images':<24}never trained on")
     lines += [f"{n:<32}{results[n]!s:<24}{results[of]}" for n, of in pairs.items()]
     left = [name for name in results if name not in (*pairs, *pairs.values())]

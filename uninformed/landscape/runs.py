@@ -21,7 +21,7 @@ import numpy as np
 
 from shadow import bars, checks, records
 from shadow.records import Record
-from uninformed import bilevel, homogeneous, kkt
+from uninformed import bilevel, homogeneous, kkt, pieces
 from uninformed import max_margin as margin
 from uninformed.bilevel import BilevelConfig, Lower
 from uninformed.homogeneous import HomogeneousConfig
@@ -34,8 +34,8 @@ from uninformed.max_margin import MarginConfig
 
 METHODS = ("bilevel", "matching", "kkt")
 # From a batch of starts (starts, points, height, width, channels) to those fields of
-# `Outcomes` that have one entry per start.
-BatchAttack = Callable[[np.ndarray], Mapping[str, Any]]
+# `Outcomes` that have one entry per start; tells the number of steps as they are made.
+BatchAttack = Callable[[np.ndarray, Callable[[int], object]], Mapping[str, Any]]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -194,17 +194,22 @@ def run(
             attack, victim = _kkt(config, sets, workdir, progress=progress)
         else:
             attack, victim = _bilevel(config, method, sets, workdir, record)
-        # Batches that are on disk are read, not run again.
-        with bars.bar(total=total, desc=method, unit=" starts", show=progress) as bar:
+        # Steps of one start after the other, of which a batch makes several at once.
+        steps = (config.kkt if method == "kkt" else config.attack).steps
+        with bars.bar(
+            total=total * steps, desc=method, unit=" steps", show=progress
+        ) as bar:
+            # Batches that are on disk are read, not run again.
             while first < total:
                 batch = images[first : first + config.at_once]
                 file = workdir / "ends" / f"{method}_{first:04d}.npz"
-                make = functools.partial(attack, batch)
+                size = len(batch)
+                tick = functools.partial(lambda n, count: bar.update(n * count), size)
+                make = functools.partial(attack, batch, tick)
                 parts.append(records.kept(file, record, f"The batch in {file}", make))
                 # An earlier call may have made larger batches.
-                done = len(parts[-1]["images"])
-                first += done
-                bar.update(done)
+                first += len(parts[-1]["images"])
+                bar.update(min(first, total) * steps - bar.n)
     joined: Any = {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
     return Outcomes(**joined, **victim)
 
@@ -238,23 +243,25 @@ def _bilevel(
     theta = records.kept(file, record, f"The victim in {file}", train)["theta"]
     released = jnp.asarray(theta)
     lower_init = released if config.theta == "released" else attacker_init
-    solver, attack_problem = bilevel.attack, lower
+    in_parts, attack_problem = bilevel.attack_in_parts, lower
     # Gradient matching solves the lower problem once, at its end, so to convergence.
     if method == "matching":
-        solver, attack_problem = bilevel.matching, victim_problem
+        in_parts, attack_problem = bilevel.matching_in_parts, victim_problem
+    search = in_parts(config.attack, attack_problem, released, targets, lower_init)
+    begin = jax.jit(jax.vmap(search.begin))
+    step = jax.vmap(search.step, in_axes=(0, None))
 
     @jax.jit
     @jax.vmap
-    def from_start(points: jax.Array) -> tuple[bilevel.Ended, jax.Array]:
-        ended = solver(
-            config.attack, attack_problem, released, points, targets, lower_init
-        )
+    def end(carry: tuple) -> tuple[bilevel.Ended, jax.Array]:
+        ended = search.end(carry)
         errors = lower.outputs(released, ended.points) - targets
         return ended, 0.5 * errors**2
 
-    def attack(batch: np.ndarray) -> Mapping[str, Any]:
+    def attack(batch: np.ndarray, tick: Callable[[int], object]) -> Mapping[str, Any]:
         points = jnp.asarray(batch.reshape(len(batch), *flat.shape), jnp.float64)
-        ended, loss = from_start(points)
+        carry = pieces.scan(step, begin(points), config.attack.steps, tick=tick)
+        ended, loss = end(carry)
         return {
             "images": np.asarray(ended.points).reshape(batch.shape),
             "distance": ended.distance,
@@ -295,13 +302,14 @@ def _kkt(
     key = jax.random.fold_in(jax.random.key(config.seed), 2)
     size = float(homogeneous.squared_norm(network))
 
-    def attack(batch: np.ndarray) -> Mapping[str, Any]:
+    def attack(batch: np.ndarray, tick: Callable[[int], object]) -> Mapping[str, Any]:
         kkt_runs = kkt.attack_many(
             experiment.attack,
             network,
             keys=jnp.stack([key] * len(batch)),
             mean=mean,
             starts=jnp.asarray(batch.reshape(len(batch), points, -1) - mean),
+            tick=tick,
         )
         ends = np.stack([kkt_run.points for kkt_run in kkt_runs])
         outputs = np.stack(

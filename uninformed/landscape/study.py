@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from shadow import checks, files, records
+from uninformed import candidates
 from uninformed.landscape import conclusions, detection, maps, mixtures, runs
 from uninformed.landscape.quantities import Measured, measure
 from uninformed.landscape.runs import LandscapeConfig, Outcomes
@@ -23,9 +24,14 @@ _COLUMNS = (
     "partition",
     "ssim",
     "held_out_ssim",
+    "similar",
+    "held_out_similar",
     "recovered",
+    "held_out_recovered",
     "distinct",
 )
+# What a landscape's verdict is of.
+_BLIND = "Counted over all starts that no training image is mixed into."
 
 
 def execute(
@@ -84,6 +90,10 @@ def run(
         detected["informed"]["retraining"] |= detection.gap(retrained)
     ended = {method: outcomes[method].images for method in config.methods}
     results = {
+        "verdict": "\n".join(
+            f"{method}: {_verdict(names, values['which'])}"
+            for method, values in measured.items()
+        ),
         "seconds": {method: clock.seconds[method] for method in config.methods},
         "starts": names,
         **{
@@ -107,6 +117,21 @@ def run(
     return results
 
 
+def _verdict(names: Sequence[str], which: np.ndarray) -> str:
+    """Say what came out of starts that no training image is in, taken together."""
+    blind = np.array([not mixtures.holds_truth(name) for name in names])
+    counts = which[blind].any(axis=0).sum(axis=1).tolist()
+    named = ("similar", "recovered", "held_out_similar", "held_out_recovered")
+    images = which.shape[2]
+    return candidates.verdict(
+        {
+            "": dict(zip(named, counts, strict=True))
+            | {"candidates_recovered": counts[1]}
+            | {"targets": images, "held_out_targets": images}
+        }
+    )
+
+
 def _rounded(value: Any) -> Any:
     """Round every float in nested dictionaries and lists to four digits."""
     if isinstance(value, Mapping):
@@ -119,7 +144,7 @@ def _rounded(value: Any) -> Any:
 def _table(results: Mapping[str, Any], methods: Sequence[str]) -> str:
     """Write results as lines: Table 1 and more columns, conclusions, AUC."""
     shown = mixtures.unmixed(results["starts"])
-    lines = []
+    lines = [results["verdict"], candidates.NO_PROTECTION, _BLIND, ""]
     for method in methods:
         head = "".join(f"{name:>19}" for name in _COLUMNS)
         lines.append(f"{method + ' from':<24}{head}")
