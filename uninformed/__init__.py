@@ -1,11 +1,13 @@
 """Adversaries who have weights alone, for comparison with those who know all but one.
 
-rows             the threat model, and their attacks by name
+knowledge        the threat model
+rows             their attacks by name
 candidates       from many candidates to counts with a control
 kkt/             points whose gradients make up theta (Haim et al. 2022)
 bilevel          points whose training ends at theta (Runkel et al. 2024)
 model_inversion  points of extreme output, the baseline
 homogeneous      their victims: bias-free ReLU networks of any depth
+weights_file     dense networks that another program trained, from a file
 max_margin       the training of these victims, until near a KKT point
 pieces           hours of steps, in pieces that are kept
 landscape/       where attacks end, by where they begin

@@ -133,13 +133,30 @@ def victim(config: HomogeneousConfig, image_shape: tuple[int, ...]) -> Victim:
     Its params are `DenseLayers`. Theta holds layer after layer, weights before biases.
     """
     inputs = math.prod(image_shape)
+    return _victim(
+        lambda key: init(config, inputs, key), image_shape, num_classes=config.outputs
+    )
+
+
+def victim_of(network: DenseLayers, image_shape: tuple[int, ...]) -> Victim:
+    """Return a network that is trained already as a `Victim`, whatever the key."""
+    outputs = network[-1].w.shape[1]
+    return _victim(lambda _: network, image_shape, num_classes=outputs)
+
+
+def _victim(
+    init: Callable[[Array], DenseLayers],
+    image_shape: tuple[int, ...],
+    *,
+    num_classes: int,
+) -> Victim:
     return from_functions(
-        lambda key: init(config, inputs, key),
+        init,
         lambda params, images: apply(
             params, jnp.asarray(images).reshape(len(images), -1)
         ),
         image_shape=image_shape,
-        num_classes=config.outputs,
+        num_classes=num_classes,
     )
 
 

@@ -25,11 +25,11 @@ from jaxtyping import Array, Float
 
 from shadow import checks, records
 from shadow.records import Record
-from uninformed import homogeneous, kkt, pieces
+from uninformed import homogeneous, kkt, pieces, weights_file
 from uninformed import max_margin as margin
 from uninformed.homogeneous import DenseLayers, HomogeneousConfig, Layer
 from uninformed.kkt import KktConfig, KktRun
-from uninformed.kkt.training_images import PointsConfig, VictimImages, load
+from uninformed.kkt.training_images import PointsConfig, VictimImages, given, load
 from uninformed.max_margin import MarginConfig
 
 # What the seed is folded with, so that each use has randomness of its own.
@@ -102,17 +102,24 @@ def attacked(
     workdir: Path,
     data_dir: str | None = None,
     *,
+    weights: Path | None = None,
     progress: bool = True,
 ) -> Attacked:
     """Train and attack, or read what the folder has.
 
+    Args:
+      weights: a file of weights that are attacked instead; see `foreign`.
     Raises: ConfigurationMismatchError: the folder holds another victim or search.
     """
     with checks.under("config.data"):
-        images = load(experiment.data, data_dir)
+        images = (given if weights else load)(experiment.data, data_dir)
     clock = records.Clock(workdir / "seconds.json")
-    with clock.running("train_s"):
-        network = victim(experiment, images, workdir / "network.npz", progress=progress)
+    if weights:
+        network = foreign(experiment.attack, images, weights)
+    else:
+        file = workdir / "network.npz"
+        with clock.running("train_s"):
+            network = victim(experiment, images, file, progress=progress)
     with clock.running("attack_s"):
         trials = search(
             experiment.attack,
@@ -178,6 +185,35 @@ def victim(
         Layer(weights[f"w{number}"], weights.get(f"b{number}"))
         for number in range(len(experiment.victim.widths) + 1)
     )
+
+
+def foreign(config: KktConfig, images: VictimImages, file: Path) -> DenseLayers:
+    """Read a network that another program trained, and hold it to the conditions.
+
+    With weight decay, whose points have signed coefficients, any biases do.
+
+    Raises: ValueError: not a network that the attack is of, or not one that has all
+      its training images on the right side.
+    """
+    signed = config.coefficients == "signed"
+    points, labels = jnp.asarray(images.points), jnp.asarray(images.labels)
+    network = weights_file.read(file, points.shape[1], homogeneous=not signed)
+    outputs = homogeneous.apply(network, points)
+    classes = max(outputs.shape[1], 2)
+    if images.labels.max() >= classes:
+        raise ValueError(
+            f"Expected weights of {images.labels.max() + 1} classes, those of the data;"
+            f" {file.name} has {classes}."
+        )
+    leads = np.asarray(margin.margins(outputs, labels).min(axis=1))
+    if not (leads > 0).all():
+        raise ValueError(
+            f"Expected weights that classify every training image; {file.name} is wrong"
+            f" on {(~(leads > 0)).sum()} of {len(leads)}. Either these aren't its"
+            " training images, or it sees them otherwise (mean and scale; colours last),"
+            " or its activation isn't ReLU, or training wasn't long enough."
+        )
+    return network
 
 
 def search(

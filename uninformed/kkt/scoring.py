@@ -60,17 +60,23 @@ _SHOWN = 20
 
 
 def execute(
-    fields: Mapping[str, Any], workdir: Path, data_dir: str | None, *, progress: bool
+    fields: Mapping[str, Any],
+    workdir: Path,
+    data_dir: str | None,
+    *,
+    progress: bool,
+    weights: Path | None = None,
 ) -> tuple[dict[str, Any], str, list[Path]]:
     """Run the experiment for the command line.
 
     Args:
       fields: the configuration, see `Uninformed`.
+      weights: a file of weights that are attacked; None: a victim is trained.
     Returns: results for JSON; the same as lines of text; files of pictures.
     Raises: FieldError: a field of the configuration is wrong.
     """
     experiment = checks.build(Uninformed, fields)
-    results = run(experiment, workdir, data_dir, progress=progress)
+    results = run(experiment, workdir, data_dir, weights=weights, progress=progress)
     return results, table(results), [workdir / RECONSTRUCTIONS, workdir / OUTPUTS]
 
 
@@ -91,13 +97,16 @@ def run(
     workdir: Path,
     data_dir: str | None = None,
     *,
+    weights: Path | None = None,
     progress: bool = True,
 ) -> dict[str, Any]:
     """Train, attack and evaluate; return what `results.json` holds.
 
     Raises: ConfigurationMismatchError: the folder holds another victim or search.
     """
-    outcome = attacked(experiment, workdir, data_dir, progress=progress)
+    outcome = attacked(
+        experiment, workdir, data_dir, weights=weights, progress=progress
+    )
     results = evaluate(experiment, outcome, workdir) | dict(outcome.seconds)
     files.write_json(workdir / "results.json", results)
     return results
@@ -293,7 +302,8 @@ def fit(
 
     Accuracy is averaged over classes, because held-out images are unbalanced.
     """
-    kind = experiment.training.loss
+    # Of weights that another program trained the configuration doesn't tell the loss.
+    kind = experiment.training.loss if network[-1].w.shape[1] == 1 else "logistic"
     outputs = homogeneous.apply(network, jnp.asarray(images.points))
     others = (images.held_out - images.mean).reshape(len(images.held_out), -1)
     other_outputs = homogeneous.apply(network, jnp.asarray(others))
