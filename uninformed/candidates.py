@@ -291,16 +291,18 @@ def verdict(looks: Mapping[str, Mapping[str, Any]]) -> str:
         with; the first that isn't chance is told, or else the first.
     """
     level = _CHANCE / len(looks)
-    for said, counts in looks.items():
-        if _more(counts, "candidates_recovered", "recovered") < level:
-            break
-    else:
-        said, counts = next(iter(looks.items()))
+
+    def beyond(counts: Mapping[str, Any]) -> bool:
+        return _more(counts, "candidates_recovered", "recovered") < level
+
+    shown = [said for said, counts in looks.items() if beyond(counts)]
+    said = next(iter(shown or looks))
+    counts = looks[said]
     of, others = counts["targets"], counts["held_out_targets"]
     never = f"of {others} images that were never trained on"
     passed, passed_control = counts["recovered"], counts["held_out_recovered"]
     alike = f"{counts['similar']} look similar, and so do {counts['held_out_similar']}"
-    if _more(counts, "candidates_recovered", "recovered") < level:
+    if beyond(counts):
         return (
             f"{said}{passed} of {of} training images recovered, and by the same rule"
             f" {passed_control} {never}; {alike} of the latter."

@@ -1,4 +1,4 @@
-"""The knowledge of adversaries who have weights alone, and what their attacks return."""
+"""What adversaries with weights alone know, and what their attacks return."""
 
 import dataclasses
 from typing import Any

@@ -64,7 +64,8 @@ def scan(
     """Apply carry = step(carry, number) for number in 0 .. steps - 1, compiled.
 
     Args:
-      step: one step; may be traced. The same function, called next, isn't compiled anew.
+      step: one step; may be traced. If the next call has the same, it isn't compiled
+        again.
       carry: a pytree of arrays.
       place: where pieces are kept; None: nowhere. The pieces are the same, since one
         longer loop is another program, whose rounding may differ.

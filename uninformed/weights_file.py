@@ -97,7 +97,9 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
     """Read the arrays, and refuse what isn't of dense layers."""
     if path.suffix == ".npz":
         # What isn't numbers describes them, as in files of ours.
-        arrays = {n: a for n, a in files.read_arrays(path).items() if a.dtype.kind != "U"}
+        arrays = {
+            n: a for n, a in files.read_arrays(path).items() if a.dtype.kind != "U"
+        }
     elif path.suffix == ".safetensors":
         arrays = safetensors.read(path)
     else:
@@ -141,7 +143,10 @@ def _orders(path: Path, arrays: Mapping[str, np.ndarray]) -> list[list[_Named]]:
 
     named = {layer: _Named(of[True], of.get(False)) for layer, of in layers.items()}
     by_name = [named[layer] for layer in sorted(named, key=numbered)]
-    return [by_name, list(named.values())] if path.suffix == ".npz" else [by_name]
+    in_file = list(named.values())
+    # Of .safetensors the order is the writer's, by type and name.
+    alone = path.suffix != ".npz" or in_file == by_name
+    return [by_name] if alone else [by_name, in_file]
 
 
 def _chained(

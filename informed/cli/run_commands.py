@@ -9,7 +9,6 @@ import importlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import jax
 

@@ -210,7 +210,7 @@ def foreign(config: KktConfig, images: VictimImages, file: Path) -> DenseLayers:
         raise ValueError(
             f"Expected weights that classify every training image; {file.name} is wrong"
             f" on {(~(leads > 0)).sum()} of {len(leads)}. Either these aren't its"
-            " training images, or it sees them otherwise (mean and scale; colours last),"
+            " training images, or it sees them otherwise (mean, scale, colours last),"
             " or its activation isn't ReLU, or training wasn't long enough."
         )
     return network

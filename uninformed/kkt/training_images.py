@@ -144,7 +144,9 @@ def given(config: PointsConfig, data_dir: str | None = None) -> VictimImages:
         )
         parts.append(part)
     trained, held_out = parts
-    for label, count in zip(*np.unique(trained.labels, return_counts=True), strict=True):
+    for label, count in zip(
+        *np.unique(trained.labels, return_counts=True), strict=True
+    ):
         if (held_out.labels == label).sum() < count:
             raise checks.FieldError(
                 "name",
