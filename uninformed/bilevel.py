@@ -43,6 +43,8 @@ REVISION = 1
 # Largest number of times a step of the line search is halved; the next search begins at
 # twice the step that was taken last.
 _HALVINGS = 20
+# How often progress is told.
+_TICKS = 50
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -295,29 +297,6 @@ class Ended(NamedTuple):
     slope_norm: Array
 
 
-class Search(NamedTuple):
-    """An attack in parts, which callers may compile one by one.
-
-    Attributes:
-      begin: points at the start -> carry.
-      step: (carry, number of the step) -> carry.
-      end: carry -> `Ended`.
-    """
-
-    begin: Callable[[Points], tuple]
-    step: Callable[[tuple, Array], tuple]
-    end: Callable[[tuple], Ended]
-
-    def run(self, start: Points, steps: int) -> Ended:
-        """Make all steps in one loop."""
-
-        def step(carry: tuple, number: Array) -> tuple[tuple, None]:
-            return self.step(carry, number), None
-
-        carry, _ = jax.lax.scan(step, self.begin(start), jnp.arange(steps))
-        return self.end(carry)
-
-
 @highest
 def attack(
     config: BilevelConfig,
@@ -326,6 +305,7 @@ def attack(
     start: Points,
     targets: Targets,
     theta: Theta,
+    tick: Callable[[Any], object] | None = None,
 ) -> Ended:
     """Run the bilevel attack, equation (2) of Runkel et al. 2024.
 
@@ -336,16 +316,8 @@ def attack(
       start: points at the start.
       targets: labels of the training points.
       theta: where the first solution of the lower problem begins.
+      tick: called with a number of steps as they are begun, some fifty times.
     """
-    return attack_in_parts(config, lower, released, targets, theta).run(
-        start, config.steps
-    )
-
-
-def attack_in_parts(
-    config: BilevelConfig, lower: Lower, released: Theta, targets: Targets, theta: Theta
-) -> Search:
-    """Return the parts of `attack`."""
     optimise = _optimiser(config)
 
     def distance(theta: Theta) -> Array:
@@ -353,11 +325,7 @@ def attack_in_parts(
 
     enough = config.enough * jnp.sum(released**2)
 
-    def begin(start: Points) -> tuple:
-        solution = solve(lower, start, targets, theta)
-        return start, solution, optimise.init(start)
-
-    def step(carry: tuple, _: Array) -> tuple:
+    def step(carry: tuple) -> tuple:
         # The hypergradient at the present solution of the lower problem.
         points, solution, state = carry
         v = solution.theta - released
@@ -373,11 +341,9 @@ def attack_in_parts(
         after = (moved, solve(lower, moved, targets, solution.theta), state)
         return _unless(distance(solution.theta) <= enough, after, carry)
 
-    def end(carry: tuple) -> Ended:
-        points, solution, _ = carry
-        return Ended(points, distance(solution.theta), solution.slope_norm)
-
-    return Search(begin, step, end)
+    begin = (start, solve(lower, start, targets, theta), optimise.init(start))
+    points, solution, _ = _repeated(step, begin, config.steps, tick)
+    return Ended(points, distance(solution.theta), solution.slope_norm)
 
 
 @highest
@@ -388,20 +354,12 @@ def matching(
     start: Points,
     targets: Targets,
     theta: Theta,
+    tick: Callable[[Any], object] | None = None,
 ) -> Ended:
     """Match gradients, problem (3): find points at which theta* itself is stationary.
 
     The arguments are those of `attack`.
     """
-    return matching_in_parts(config, lower, released, targets, theta).run(
-        start, config.steps
-    )
-
-
-def matching_in_parts(
-    config: BilevelConfig, lower: Lower, released: Theta, targets: Targets, theta: Theta
-) -> Search:
-    """Return the parts of `matching`."""
     optimise = _optimiser(config)
 
     def cost(points: Points) -> Array:
@@ -409,18 +367,38 @@ def matching_in_parts(
 
     bound = lower.tolerance * (1 + jnp.linalg.norm(released))
 
-    def step(carry: tuple, _: Array) -> tuple:
+    def step(carry: tuple) -> tuple:
         points, state = carry
         value, slope = jax.value_and_grad(cost)(points)
         after = _moved(optimise, points, value, slope, state, cost)
         return _unless(value <= bound**2, after, carry)
 
-    def end(carry: tuple) -> Ended:
-        solution = solve(lower, carry[0], targets, theta)
-        distance = jnp.sum((solution.theta - released) ** 2)
-        return Ended(carry[0], distance, solution.slope_norm)
+    begin = (start, optimise.init(start))
+    points, _ = _repeated(step, begin, config.steps, tick)
+    solution = solve(lower, points, targets, theta)
+    distance = jnp.sum((solution.theta - released) ** 2)
+    return Ended(points, distance, solution.slope_norm)
 
-    return Search(lambda start: (start, optimise.init(start)), step, end)
+
+def _repeated(
+    step: Callable[[tuple], tuple],
+    carry: tuple,
+    steps: int,
+    tick: Callable[[Any], object] | None,
+) -> tuple:
+    """Make steps in one loop, which calls `tick` once every so many."""
+    every = -(-steps // _TICKS)
+
+    def one(carry: tuple, number: Array) -> tuple[tuple, None]:
+        if tick is not None:
+            jax.lax.cond(
+                number % every == 0,
+                lambda: jax.debug.callback(tick, jnp.minimum(every, steps - number)),
+                lambda: None,
+            )
+        return step(carry), None
+
+    return jax.lax.scan(one, carry, jnp.arange(steps))[0]
 
 
 def _optimiser(config: BilevelConfig) -> optax.GradientTransformationExtraArgs:

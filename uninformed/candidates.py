@@ -234,18 +234,14 @@ def match(
         drawn.append(rng.permutation(members)[:count])
     control = np.concatenate(drawn)
     rest = np.setdiff1d(np.arange(len(held_out)), control)
-    beside = _matches(
-        images,
-        shift,
-        share,
-        (held_out[control], held_out_labels[control]),
-        (
-            np.concatenate([held_out[rest], targets]),
-            np.concatenate([held_out_labels[rest], labels]),
-        ),
+    # The control and the training images change places.
+    rivals = np.concatenate([held_out[rest], targets])
+    of = np.concatenate([held_out_labels[rest], labels])
+    sides = (
+        (targets, labels, held_out, held_out_labels),
+        (held_out[control], held_out_labels[control], rivals, of),
     )
-    trained = (targets, labels)
-    matches = _matches(images, shift, share, trained, (held_out, held_out_labels))
+    matches, beside = (_matches(images, shift, share, *side) for side in sides)
     return dataclasses.replace(matches, control=beside)
 
 
@@ -253,23 +249,24 @@ def _matches(
     images: np.ndarray,
     shift: np.ndarray,
     share: float,
-    targets: tuple[np.ndarray, np.ndarray],
-    others: tuple[np.ndarray, np.ndarray],
+    targets: np.ndarray,
+    labels: np.ndarray,
+    others: np.ndarray,
+    other_labels: np.ndarray,
 ) -> Matches:
-    """Compare candidates with targets; targets and others are images and labels."""
-    (shown, labels), (rivals, rival_labels) = targets, others
+    """Compare candidates with targets, without a control."""
     # The nearest candidate of each target, compared by SSIM.
-    nearest, chosen = voted(shown - shift, images, share=share)
+    nearest, chosen = voted(targets - shift, images, share=share)
     nearest = stretched(nearest + shift)
-    similarity = ssim(shown, nearest)
+    similarity = ssim(targets, nearest)
     # How much the same reconstruction resembles other images of its class.
     recovered = similarity > SIMILAR
     for label in np.unique(labels[recovered]):
         rows = np.flatnonzero(recovered & (labels == label))
-        control = ssim_of_all(nearest[rows], rivals[rival_labels == label])
+        control = ssim_of_all(nearest[rows], others[other_labels == label])
         recovered[rows] = similarity[rows] > control.max(axis=1, initial=-1.0)
     # The way round: the target nearest to each candidate.
-    sources = shown[ncc(images, shown - shift).argmax(axis=1)]
+    sources = targets[ncc(images, targets - shift).argmax(axis=1)]
     return Matches(
         images=nearest,
         chosen=chosen,
@@ -282,49 +279,42 @@ def _matches(
 def verdict(looks: Mapping[str, Mapping[str, Any]]) -> str:
     """Say in a sentence what was recovered, and whether it is more than chance.
 
-    The count of training images is compared with that of the control by Fisher's exact
-    test, one-sided. Candidates that pass for two images count once. A difference is
-    more than chance at 5 % over all looks.
+    It is if Fisher's exact test against the control says so, one-sided, at 5 % over all
+    looks. A candidate that passes for two training images counts once.
 
     Args:
-      looks: counts as `Matches.summary` has them, by the words that the sentence begins
-        with; the first that isn't chance is told, or else the first.
+      looks: counts as `Matches.summary` has them, by the words that a sentence of them
+        begins with. It is of the look that is least likely by chance.
     """
     level = _CHANCE / len(looks)
-
-    def beyond(counts: Mapping[str, Any]) -> bool:
-        return _more(counts, "candidates_recovered", "recovered") < level
-
-    shown = [said for said, counts in looks.items() if beyond(counts)]
-    said = next(iter(shown or looks))
+    said = min(looks, key=lambda look: _by_chance(looks[look], "candidates_recovered"))
     counts = looks[said]
-    of, others = counts["targets"], counts["held_out_targets"]
-    never = f"of {others} images that were never trained on"
-    passed, passed_control = counts["recovered"], counts["held_out_recovered"]
-    alike = f"{counts['similar']} look similar, and so do {counts['held_out_similar']}"
-    if beyond(counts):
-        return (
-            f"{said}{passed} of {of} training images recovered, and by the same rule"
-            f" {passed_control} {never}; {alike} of the latter."
-        )
-    if passed:
-        few = "too few to tell from chance" if passed > passed_control else "chance"
-        return (
-            f"{said}{passed} of {of} training images pass as recovered, and so do"
-            f" {passed_control} {never}: {few}; {alike} of the latter."
-        )
-    seen = "chance"
-    if _more(counts, "similar", "similar") < level:
-        seen = "more than chance, but not enough to tell which image it is"
-    return f"{said}0 of {of} training images recovered; {alike} {never}: {seen}."
+    of, passed, alike = (counts[n] for n in ("targets", "recovered", "similar"))
+    control_of, control, control_alike = (
+        counts[f"held_out_{n}"] for n in ("targets", "recovered", "similar")
+    )
+    never = f"of {control_of} images that were never trained on"
+    similar = f"{alike} look similar, and so do {control_alike}"
+    if _by_chance(counts, "candidates_recovered") < level:
+        beside = f"and by the same rule {control} {never}"
+        end = f"recovered, {beside}; {similar} of the latter."
+    elif passed:
+        seen = "too few to tell from chance" if passed > control else "chance"
+        beside = f"and so do {control} {never}: {seen}"
+        end = f"pass as recovered, {beside}; {similar} of the latter."
+    else:
+        beyond = _by_chance(counts, "similar") < level
+        seen = "more than chance, but it isn't told which image" if beyond else "chance"
+        end = f"recovered; {similar} {never}: {seen}."
+    return f"{said}{passed} of {of} training images {end}"
 
 
-def _more(counts: Mapping[str, Any], name: str, control: str) -> float:
-    """Return the probability of so many successes, or more, if control is alike."""
+def _by_chance(counts: Mapping[str, Any], name: str) -> float:
+    """Return the probability of so many by chance, if images and control are alike."""
     of, others = counts["targets"], counts["held_out_targets"]
-    successes, beside = counts[name], counts[f"held_out_{control}"]
+    # Of the control images count, not candidates: the more is the more cautious.
+    control = counts[f"held_out_{name.removeprefix('candidates_')}"]
+    successes = counts[name]
     return float(
-        scipy.stats.hypergeom.sf(
-            successes - 1, of + others, min(of, successes) + beside, of
-        )
+        scipy.stats.hypergeom.sf(successes - 1, of + others, successes + control, of)
     )

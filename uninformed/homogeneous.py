@@ -127,36 +127,26 @@ def affine(layer: Layer, points: Float[Array, "points inputs"]) -> Array:
     return sums if layer.b is None else sums + layer.b[None]
 
 
-def victim(config: HomogeneousConfig, image_shape: tuple[int, ...]) -> Victim:
+def victim(
+    config: HomogeneousConfig,
+    image_shape: tuple[int, ...],
+    network: DenseLayers | None = None,
+) -> Victim:
     """Return the network as a `Victim`, whose weights are released like any other's.
 
     Its params are `DenseLayers`. Theta holds layer after layer, weights before biases.
+
+    Args:
+      network: layers that begin every training, whose architecture it then is.
     """
     inputs = math.prod(image_shape)
-    return _victim(
-        lambda key: init(config, inputs, key), image_shape, num_classes=config.outputs
-    )
-
-
-def victim_of(network: DenseLayers, image_shape: tuple[int, ...]) -> Victim:
-    """Return a network that is trained already as a `Victim`, whatever the key."""
-    outputs = network[-1].w.shape[1]
-    return _victim(lambda _: network, image_shape, num_classes=outputs)
-
-
-def _victim(
-    init: Callable[[Array], DenseLayers],
-    image_shape: tuple[int, ...],
-    *,
-    num_classes: int,
-) -> Victim:
     return from_functions(
-        init,
+        lambda key: init(config, inputs, key) if network is None else network,
         lambda params, images: apply(
             params, jnp.asarray(images).reshape(len(images), -1)
         ),
         image_shape=image_shape,
-        num_classes=num_classes,
+        num_classes=config.outputs,
     )
 
 

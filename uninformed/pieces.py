@@ -7,7 +7,6 @@ Checked: tests/uninformed/test_pieces.py.
 """
 
 import dataclasses
-import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -64,16 +63,20 @@ def scan(
     """Apply carry = step(carry, number) for number in 0 .. steps - 1, compiled.
 
     Args:
-      step: one step; may be traced. If the next call has the same, it isn't compiled
-        again.
+      step: one step; may be traced.
       carry: a pytree of arrays.
       place: where pieces are kept; None: nowhere. The pieces are the same, since one
         longer loop is another program, whose rounding may differ.
-      tick: called after each piece with the number of its steps.
+      tick: called with the number of steps of each piece as it is done.
     Raises: ConfigurationMismatchError, VersionMismatchError: the place holds the pieces
       of other work.
     """
-    compiled, done = _compiled(step), 0
+
+    def some(carry: Any, first: Array, count: int) -> Any:
+        numbers = first + jnp.arange(count)
+        return jax.lax.scan(lambda c, n: (step(c, n), None), carry, numbers)[0]
+
+    compiled, done = jax.jit(some, static_argnums=2), 0
     if place is not None and place.file.exists():
         arrays = files.read_arrays(place.file)
         record = Record.read(json.loads(str(arrays.pop(_ABOUT))))
@@ -100,17 +103,6 @@ def scan(
                 jax.block_until_ready(carry)
                 tick(count)
     return carry
-
-
-@functools.lru_cache(maxsize=1)  # of the last step alone: steps hold arrays
-def _compiled(step: Callable[[Any, Array], Any]) -> Callable[..., Any]:
-    """Compile some steps, (carry, number of the first, how many) -> carry."""
-
-    def some(carry: Any, first: Array, count: int) -> Any:
-        numbers = first + jnp.arange(count)
-        return jax.lax.scan(lambda c, n: (step(c, n), None), carry, numbers)[0]
-
-    return jax.jit(some, static_argnums=2)
 
 
 def _keep(place: Place, carry: Any, done: int) -> None:

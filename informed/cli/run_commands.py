@@ -43,8 +43,7 @@ def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
         )
         command.add_argument(
             "--data",
-            help="the images that they were trained on, and others: .npz, see"
-            " docs/kkt.md",
+            help="their training images, then others: .npz, see docs/kkt.md",
         )
     if name == "run":
         gate.add_argument(command)
@@ -138,7 +137,8 @@ def _attack_weights_alone(
     config = values(rest if configured or not weights else ["--config=kkt", *rest])
     more = {}
     if weights:
-        config["data"]["name"], more["weights"] = data, Path(weights)
+        config["data"] |= {"name": data, "classes": "all"}
+        more["weights"] = Path(weights)
     experiment = importlib.import_module(_WEIGHTS_ALONE[arguments.command])
     if arguments.command == "bilevel":
         config["methods"] = ("bilevel",)

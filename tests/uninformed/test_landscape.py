@@ -23,8 +23,6 @@ from uninformed.landscape import (
 from uninformed.landscape.mixtures import Sets, StartsConfig
 from uninformed.landscape.runs import LandscapeConfig, Outcomes
 
-NAMES = ("partition", "truth")
-
 
 def smoke() -> LandscapeConfig:
     return checks.build(LandscapeConfig, config_file.get_config("smoke").to_dict())
@@ -149,12 +147,14 @@ def test_the_control_changes_places_with_the_training_images(sets):
     found = quantities.measure(sets, np.stack([sets.noise, sets.noise]), ends)
     np.testing.assert_array_equal(found["recovered"], [count, 0])
     np.testing.assert_array_equal(found["held_out_recovered"], [0, count])
-    np.testing.assert_array_equal(found["which"][0, 1], [True] * count)
-    assert not found["which"][0, 3].any()
-    said = [study._verdict(["noise", name], found["which"][[1, 0]]) for name in NAMES]
-    # What was begun at the training images isn't counted.
-    assert said[0].startswith(f"{count} of {count} training images pass as recovered")
-    assert said[1].startswith(f"0 of {count} training images recovered")
+    np.testing.assert_array_equal(found["distinct"], [count, 0])
+    np.testing.assert_array_equal(found["held_out_distinct"], [0, count])
+    found = {name: values[::-1] for name, values in found.items()}
+    said = study._verdict(["noise", "partition"], found, count)
+    assert said.startswith("begun at partition, 4 of 4 training images recovered")
+    # What was begun at the training images isn't told.
+    said = study._verdict(["noise", "truth"], found, count)
+    assert said.startswith("begun at noise, 0 of 4 training images recovered; ")
 
 
 def test_copies_of_one_training_image_are_one(sets):

@@ -3,7 +3,6 @@
 loss_terms       settings: the terms of its loss, and how hard it tries
 stationarity     the distance of theta from a sum of gradients at some points
 loss             all terms of the loss of one network, and where a run begins
-attack           the attack as a call, on weights of any program
 descent          the attack: candidates and multipliers, from one start or many
 ceiling          training points from the first layer, given all activation patterns
 training_images  images that victims are trained on, and those of the control
@@ -11,18 +10,9 @@ experiment       a victim, and runs of the attack on it
 scoring          what the candidates are worth; all of `informed kkt`
 """
 
-from uninformed.kkt.attack import Attack, released
-from uninformed.kkt.descent import REVISION, KktRun, attack_many
+from uninformed.kkt.descent import REVISION, Attack, KktRun, attack_many
 from uninformed.kkt.loss import directions, span
 from uninformed.kkt.loss_terms import KktConfig
 
-__all__ = [
-    "REVISION",
-    "Attack",
-    "KktConfig",
-    "KktRun",
-    "attack_many",
-    "directions",
-    "released",
-    "span",
-]
+__all__ = ["REVISION", "Attack", "KktConfig", "KktRun", "attack_many"]
+__all__ += ["directions", "span"]

@@ -35,11 +35,13 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
-from shadow import checks
+from shadow import bars, checks
+from shadow.threat import Release, require_told
 from uninformed import pieces
 from uninformed.homogeneous import DenseLayers
 from uninformed.kkt.loss import FLOOR, Begin, KktProblem, KktUnknowns
 from uninformed.kkt.loss_terms import KktConfig
+from uninformed.knowledge import Architecture, Candidates
 
 # Grows when the same configuration would give something else; see `shadow.records`.
 REVISION = 3
@@ -95,7 +97,7 @@ def attack_many(
       starts: where candidates begin, as the network sees points; None: at random. With
         `config.span` their part within it.
       place: where pieces of the runs are kept; None: nowhere.
-      tick: called with the number of steps that were made, some fifty times.
+      tick: see `pieces.scan`.
     Raises:
       ValueError: `starts` with restarts, which would leave them.
       ConfigurationMismatchError: the place holds pieces of other runs.
@@ -136,6 +138,37 @@ def attack_many(
         )
         for points, multipliers, loss, layers in zip(*ends, strict=True)
     ]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Attack:
+    """The attack as a call: one run on each release, whose scores are multipliers.
+
+    Attributes:
+      config: settings of the attack.
+      progress: whether a bar shows the steps and the time left.
+    """
+
+    config: KktConfig = dataclasses.field(default_factory=KktConfig)
+    progress: bool = False
+
+    def __call__(
+        self, release: Release, knowledge: Architecture, *, key: Array
+    ) -> Candidates:
+        """Attack each release, or refuse an architecture that isn't known."""
+        require_told(knowledge, "victim")
+        assert knowledge.victim is not None
+        runs, told = [], {"desc": "kkt", "unit": " steps", "show": self.progress}
+        with bars.bar(total=len(release) * self.config.steps, **told) as bar:
+            for theta in release.weights:
+                network, mean = knowledge.victim.unflatten(theta), knowledge.mean
+                runs += attack_many(
+                    self.config, network, keys=key[None], mean=mean, tick=bar.update
+                )
+        return Candidates(
+            points=np.stack([run.points for run in runs]),
+            scores=np.stack([run.multipliers for run in runs]),
+        )
 
 
 class Run:

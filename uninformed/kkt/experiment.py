@@ -114,11 +114,11 @@ def attacked(
     with checks.under("config.data"):
         images = (given if weights else load)(experiment.data, data_dir)
     clock = records.Clock(workdir / "seconds.json")
-    if weights:
-        network = foreign(experiment.attack, images, weights)
-    else:
-        file = workdir / "network.npz"
-        with clock.running("train_s"):
+    file = workdir / "network.npz"
+    with clock.running("train_s"):
+        if weights:
+            network = foreign(experiment.attack, images, weights)
+        else:
             network = victim(experiment, images, file, progress=progress)
     with clock.running("attack_s"):
         trials = search(
@@ -188,30 +188,24 @@ def victim(
 
 
 def foreign(config: KktConfig, images: VictimImages, file: Path) -> DenseLayers:
-    """Read a network that another program trained, and hold it to the conditions.
+    """Read a network that another program trained.
 
-    With weight decay, whose points have signed coefficients, any biases do.
-
-    Raises: ValueError: not a network that the attack is of, or not one that has all
-      its training images on the right side.
+    Raises: ValueError: it isn't homogeneous and wasn't trained with weight decay either
+      (`signed`), or not all training images lie on their side of the margin.
     """
-    signed = config.coefficients == "signed"
     points, labels = jnp.asarray(images.points), jnp.asarray(images.labels)
-    network = weights_file.read(file, points.shape[1], homogeneous=not signed)
+    signed = config.coefficients == "signed"
+    network = weights_file.read(file, points.shape[1], any_biases=signed)
     outputs = homogeneous.apply(network, points)
     classes = max(outputs.shape[1], 2)
-    if images.labels.max() >= classes:
+    right = np.asarray(margin.margins(outputs, labels % classes).min(axis=1)) > 0
+    right &= images.labels < classes
+    if not right.all():
         raise ValueError(
-            f"Expected weights of {images.labels.max() + 1} classes, those of the data;"
-            f" {file.name} has {classes}."
-        )
-    leads = np.asarray(margin.margins(outputs, labels).min(axis=1))
-    if not (leads > 0).all():
-        raise ValueError(
-            f"Expected weights that classify every training image; {file.name} is wrong"
-            f" on {(~(leads > 0)).sum()} of {len(leads)}. Either these aren't its"
-            " training images, or it sees them otherwise (mean, scale, colours last),"
-            " or its activation isn't ReLU, or training wasn't long enough."
+            f"{file.name} classifies {(~right).sum()} of {len(right)} training images"
+            " wrongly, so it has no margin. Either these aren't its training images, or"
+            " it sees them otherwise (mean, scale, colours last), or its activation"
+            " isn't ReLU, or training wasn't long enough."
         )
     return network
 

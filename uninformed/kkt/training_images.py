@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 
 from shadow import checks, files, sources
-from shadow.data import Examples
 
 # Labels of the vehicles in CIFAR-10, one class of "binary"; animals are the other.
 _VEHICLES = (0, 1, 8, 9)
@@ -59,13 +58,12 @@ class VictimImages:
 
     @property
     def mean(self) -> np.ndarray:
-        """Return what is subtracted from all images, as a rule their mean."""
+        """Return what is subtracted from all images, the mean training image."""
         return self.images.mean(axis=0) if self.shift is None else self.shift
 
     def fingerprint(self) -> str:
         """Return a hash of all images and labels."""
-        arrays = (self.images, self.labels, self.held_out, self.held_out_labels)
-        return checks.fingerprint([*map(checks.digest, arrays)])
+        return checks.fingerprint([*map(checks.digest, dataclasses.astuple(self)[:4])])
 
     @property
     def points(self) -> np.ndarray:
@@ -118,52 +116,20 @@ def load(config: PointsConfig, data_dir: str | None = None) -> VictimImages:
 
 
 def given(config: PointsConfig, data_dir: str | None = None) -> VictimImages:
-    """Load the images that another program trained on, and those of the control.
+    """Load the images that another program trained on, which it sees as they are.
 
-    An .npz file may hold both, and what the program subtracted: arrays images, labels,
-    held_out, held_out_labels and mean. Of other data `load` chooses them. Without a
-    mean the network sees the pixels as they are.
+    An .npz file may hold the array `mean`, which that program subtracted from them.
 
-    Raises: ValueError: arrays that don't fit; a class with too few held-out images.
+    Raises: FieldError: see `load`; a mean of another shape.
     """
-    names = ("images", "labels", "held_out", "held_out_labels")
-    arrays = files.read_arrays(config.name) if config.name.endswith(".npz") else {}
-    if "held_out" not in arrays:
-        images = load(config, data_dir)
-        zeros = np.zeros(images.images.shape[1:], np.float32)
-        return dataclasses.replace(images, shift=zeros)
-    arrays = files.read_arrays(config.name, names, also=("mean",))
-    parts = []
-    for images, labels in (names[:2], names[2:]):
-        shown, classes = arrays[images], arrays[labels]
-        part = Examples(
-            images=shown[..., None] if shown.ndim == 3 else shown,
-            labels=classes,
-            num_classes=int(classes.max(initial=0)) + 1,
-            name=f"{images} of {config.name}",
+    images = load(config, data_dir)
+    shape = images.images.shape[1:]
+    mean = np.zeros(shape, np.float32)
+    if config.name.endswith(".npz"):
+        mean = files.read_arrays(config.name).get("mean", mean).astype(np.float32)
+    if mean.size != np.prod(shape):
+        wrong = (
+            f"{{}} is {config.name!r}, whose mean has shape {mean.shape}, not {shape}."
         )
-        parts.append(part)
-    trained, held_out = parts
-    for label, count in zip(
-        *np.unique(trained.labels, return_counts=True), strict=True
-    ):
-        if (held_out.labels == label).sum() < count:
-            raise checks.FieldError(
-                "name",
-                f"{{}} is {config.name!r}, which has fewer held-out images of class"
-                f" {label} than the {count} that were trained on: no control.",
-            )
-    shape = trained.images.shape[1:]
-    shift = np.asarray(arrays.get("mean", np.zeros(shape)), np.float32)
-    if held_out.images.shape[1:] != shape or shift.size != np.prod(shape):
-        raise ValueError(
-            f"Expected images, held_out and mean in {config.name} of one shape, got"
-            f" {shape}, {held_out.images.shape[1:]} and {shift.shape}."
-        )
-    return VictimImages(
-        trained.images,
-        trained.labels,
-        held_out.images,
-        held_out.labels,
-        shift.reshape(shape),
-    )
+        raise checks.FieldError("name", wrong)
+    return dataclasses.replace(images, shift=mean.reshape(shape))

@@ -48,12 +48,12 @@ def measure(
       noise: L2 distance to the nearest image of noise.
       ssim: SSIM with the nearest training image.
       held_out_ssim: SSIM with the nearest of as many held-out images.
-      recovered: number of recovered images.
       similar: number of different training images that some image resembles, by an SSIM
         above 0.4.
-      held_out_recovered, held_out_similar: the same counts, of as many held-out images,
-        which change places with the training images.
+      recovered: number of recovered images.
       distinct: number of different training images that these resemble.
+      held_out_similar, held_out_recovered, held_out_distinct: the same counts of as
+        many held-out images, which change places with the training images.
       spread: L2 distance between the images themselves.
       in_two: share of the squared movement that lies in two directions, which are the
         same for all images of a start.
@@ -62,8 +62,6 @@ def measure(
       distance_relative: that distance divided by |theta*|^2.
       slope_norm: |grad E| at the end of the last lower solve.
       true: whether each image is recovered, (starts, images).
-      which: whether each training image is similar, and whether it is recovered, then
-        the same of the control: (starts, 4, training images).
     """
     rows = [_of_one(sets, *pair) for pair in zip(starts, outcomes.images, strict=True)]
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]} | {
@@ -88,45 +86,35 @@ def _of_one(sets: Sets, start: np.ndarray, images: np.ndarray) -> Measured:
         gaps = images - getattr(sets, kind)[alike[kind].argmax(axis=1)]
         lengths = np.sqrt(np.sum(gaps**2, axis=(1, 2, 3)))
         distances[kind] = np.asarray(np.mean(lengths))
-    best = alike["truth"].max(axis=1)
-    # The control changes places with the training images.
-    held_out, partition = alike["held_out"], alike["partition"]
-    as_many, rest = np.split(held_out, [len(sets.truth)], axis=1)
-    true = _recovered(alike["truth"], held_out, partition)
-    control = _recovered(as_many, rest, partition, alike["truth"])
-    near = [(of > candidates.SIMILAR).any(axis=0) for of in (alike["truth"], as_many)]
-    which = near[0], _any_nearest(alike["truth"], true), near[1]
+    as_many, rest = np.split(alike["held_out"], [len(sets.truth)], axis=1)
+    # The training images, and the control in their place.
+    true = _counted(alike["truth"], alike["held_out"], alike["partition"])
+    control = _counted(as_many, rest, alike["partition"], alike["truth"])
     count = len(images)
     moves, flat = (images - start).reshape(count, -1), images.reshape(count, -1)
     energies = np.linalg.svd(moves, compute_uv=False) ** 2
     pairs = np.linalg.norm(flat[:, None] - flat[None], axis=2)
     return {
         **distances,
-        "ssim": best.mean(),
+        **{f"held_out_{name}": value.sum() for name, value in control.items()},
+        **{name: value.sum() for name, value in true.items()},
+        "ssim": alike["truth"].max(axis=1).mean(),
         "held_out_ssim": as_many.max(axis=1).mean(),
-        "recovered": true.sum(),
-        "held_out_recovered": control.sum(),
-        "similar": near[0].sum(),
-        "held_out_similar": near[1].sum(),
-        "distinct": which[1].sum(),
-        "which": np.stack([*which, _any_nearest(as_many, control)]),
         "spread": pairs.sum() / (count * (count - 1)),
         "in_two": energies[:2].sum() / max(energies.sum(), np.finfo(float).tiny),
-        "true": true,
+        "true": true["recovered"],
     }
 
 
-def _recovered(
+def _counted(
     alike: Float[np.ndarray, "images targets"], *others: np.ndarray
-) -> Bool[np.ndarray, " images"]:
-    """Return which images resemble a target, and that more than any of the others."""
-    best = alike.max(axis=1)
-    rival = np.max([other.max(axis=1, initial=-1.0) for other in others], axis=0)
-    return (best > candidates.SIMILAR) & (best > rival)
-
-
-def _any_nearest(
-    alike: Float[np.ndarray, "images targets"], counted: Bool[np.ndarray, " images"]
-) -> Bool[np.ndarray, " targets"]:
-    """Return which targets are the nearest to one of the counted images."""
-    return np.isin(np.arange(alike.shape[1]), alike.argmax(axis=1)[counted])
+) -> dict[str, Bool[np.ndarray, " counted"]]:
+    """Return which targets and images count as similar, recovered and distinct."""
+    best, rival = alike.max(axis=1), np.concatenate(others, axis=1).max(axis=1)
+    recovered = (best > candidates.SIMILAR) & (best > rival)
+    nearest = alike.argmax(axis=1)[recovered]
+    return {
+        "similar": (alike > candidates.SIMILAR).any(axis=0),
+        "recovered": recovered,
+        "distinct": np.isin(np.arange(alike.shape[1]), nearest),
+    }

@@ -21,7 +21,7 @@ import numpy as np
 
 from shadow import bars, checks, records
 from shadow.records import Record
-from uninformed import bilevel, homogeneous, kkt, pieces
+from uninformed import bilevel, homogeneous, kkt
 from uninformed import max_margin as margin
 from uninformed.bilevel import BilevelConfig, Lower
 from uninformed.homogeneous import HomogeneousConfig
@@ -34,8 +34,8 @@ from uninformed.max_margin import MarginConfig
 
 METHODS = ("bilevel", "matching", "kkt")
 # From a batch of starts (starts, points, height, width, channels) to those fields of
-# `Outcomes` that have one entry per start; tells the number of steps as they are made.
-BatchAttack = Callable[[np.ndarray, Callable[[int], object]], Mapping[str, Any]]
+# `Outcomes` that have one entry per start.
+BatchAttack = Callable[[np.ndarray], Mapping[str, Any]]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -190,32 +190,40 @@ def run(
     # The KKT attack is in float32; lower problems need float64 for their tolerance.
     double = jax.enable_x64(method != "kkt")
     with double, jax.default_matmul_precision("highest"):
-        if method == "kkt":
-            attack, victim = _kkt(config, sets, workdir, progress=progress)
-        else:
-            attack, victim = _bilevel(config, method, sets, workdir, record)
-        # Steps of one start after the other, of which a batch makes several at once.
+        # Steps are counted for each start. Batches that are on disk are read, not run.
         steps = (config.kkt if method == "kkt" else config.attack).steps
-        with bars.bar(
-            total=total * steps, desc=method, unit=" steps", show=progress
-        ) as bar:
-            # Batches that are on disk are read, not run again.
+        told = {"desc": method, "unit": " steps", "show": progress}
+        with bars.bar(total=total * steps, **told) as bar:
+            # Called with a number of steps that a whole batch has made.
+            def tick(count: Any) -> None:
+                bar.update(int(count) * min(config.at_once, total - first))
+
+            if method == "kkt":
+                attack, victim = _kkt(config, sets, workdir, tick, progress=progress)
+            else:
+                attack, victim = _bilevel(
+                    config, method, sets, workdir, record, tick if progress else None
+                )
             while first < total:
                 batch = images[first : first + config.at_once]
                 file = workdir / "ends" / f"{method}_{first:04d}.npz"
-                size = len(batch)
-                tick = functools.partial(lambda n, count: bar.update(n * count), size)
-                make = functools.partial(attack, batch, tick)
+                make = functools.partial(attack, batch)
                 parts.append(records.kept(file, record, f"The batch in {file}", make))
                 # An earlier call may have made larger batches.
+                jax.effects_barrier()
                 first += len(parts[-1]["images"])
-                bar.update(min(first, total) * steps - bar.n)
+                bar.update(first * steps - bar.n)
     joined: Any = {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
     return Outcomes(**joined, **victim)
 
 
 def _bilevel(
-    config: LandscapeConfig, method: str, sets: Sets, workdir: Path, record: Record
+    config: LandscapeConfig,
+    method: str,
+    sets: Sets,
+    workdir: Path,
+    record: Record,
+    tick: Callable[[Any], object] | None,
 ) -> tuple[BatchAttack, dict[str, Any]]:
     """Prepare `bilevel` or `matching` on the victim of squared errors.
 
@@ -243,25 +251,23 @@ def _bilevel(
     theta = records.kept(file, record, f"The victim in {file}", train)["theta"]
     released = jnp.asarray(theta)
     lower_init = released if config.theta == "released" else attacker_init
-    in_parts, attack_problem = bilevel.attack_in_parts, lower
+    solver, attack_problem = bilevel.attack, lower
     # Gradient matching solves the lower problem once, at its end, so to convergence.
     if method == "matching":
-        in_parts, attack_problem = bilevel.matching_in_parts, victim_problem
-    search = in_parts(config.attack, attack_problem, released, targets, lower_init)
-    begin = jax.jit(jax.vmap(search.begin))
-    step = jax.vmap(search.step, in_axes=(0, None))
+        solver, attack_problem = bilevel.matching, victim_problem
 
     @jax.jit
     @jax.vmap
-    def end(carry: tuple) -> tuple[bilevel.Ended, jax.Array]:
-        ended = search.end(carry)
+    def from_start(points: jax.Array) -> tuple[bilevel.Ended, jax.Array]:
+        ended = solver(
+            config.attack, attack_problem, released, points, targets, lower_init, tick
+        )
         errors = lower.outputs(released, ended.points) - targets
         return ended, 0.5 * errors**2
 
-    def attack(batch: np.ndarray, tick: Callable[[int], object]) -> Mapping[str, Any]:
+    def attack(batch: np.ndarray) -> Mapping[str, Any]:
         points = jnp.asarray(batch.reshape(len(batch), *flat.shape), jnp.float64)
-        carry = pieces.scan(step, begin(points), config.attack.steps, tick=tick)
-        ended, loss = end(carry)
+        ended, loss = from_start(points)
         return {
             "images": np.asarray(ended.points).reshape(batch.shape),
             "distance": ended.distance,
@@ -282,7 +288,12 @@ def _bilevel(
 
 
 def _kkt(
-    config: LandscapeConfig, sets: Sets, workdir: Path, *, progress: bool
+    config: LandscapeConfig,
+    sets: Sets,
+    workdir: Path,
+    tick: Callable[[Any], object],
+    *,
+    progress: bool,
 ) -> tuple[BatchAttack, dict[str, Any]]:
     """Prepare the KKT attack on a homogeneous network of mean-subtracted images."""
     images = VictimImages(
@@ -302,7 +313,7 @@ def _kkt(
     key = jax.random.fold_in(jax.random.key(config.seed), 2)
     size = float(homogeneous.squared_norm(network))
 
-    def attack(batch: np.ndarray, tick: Callable[[int], object]) -> Mapping[str, Any]:
+    def attack(batch: np.ndarray) -> Mapping[str, Any]:
         kkt_runs = kkt.attack_many(
             experiment.attack,
             network,

@@ -43,29 +43,14 @@ def test_too_many_points_are_refused():
             training_images.load(PointsConfig(name="digits", classes="all", **change))
 
 
-def test_a_file_names_training_images_and_those_of_the_control(tmp_path, rng):
-    file = tmp_path / "mine.npz"
-    arrays = {
-        "images": rng.random((5, 4, 4)),
-        "labels": np.array([0, 1, 1, 1, 0]),
-        "held_out": rng.random((9, 4, 4)),
-        "held_out_labels": np.arange(9) % 2,
-    }
-    np.savez(file, **arrays)
-    plain = training_images.given(PointsConfig(name=str(file)))
-    np.testing.assert_allclose(plain.points, arrays["images"].reshape(5, 16), rtol=1e-6)
-    np.testing.assert_array_equal(plain.held_out_labels, arrays["held_out_labels"])
-    np.savez(file, **arrays, mean=np.full((4, 4), 0.5))
-    shifted = training_images.given(PointsConfig(name=str(file)))
-    np.testing.assert_allclose(shifted.points, plain.points - 0.5, atol=1e-6)
-    np.savez(file, **arrays | {"held_out_labels": np.zeros(9, int)})
-    with pytest.raises(ValueError, match="fewer held-out images of class 1 than the 3"):
-        training_images.given(PointsConfig(name=str(file)))
-    np.savez(file, **arrays | {"held_out": rng.random((9, 4, 5))})
-    with pytest.raises(ValueError, match="of one shape"):
-        training_images.given(PointsConfig(name=str(file)))
-
-
-def test_of_other_data_another_program_sees_pixels_as_they_are():
-    images = training_images.given(PointsConfig(name="digits", points=20))
-    np.testing.assert_array_equal(images.points, images.images.reshape(20, -1))
+def test_another_program_sees_pixels_less_the_mean_of_the_file(tmp_path, digits):
+    config = PointsConfig(name=str(tmp_path / "mine.npz"), points=20)
+    arrays = {"images": digits.images, "labels": digits.labels}
+    for mean in (0.0, 0.5):
+        np.savez(config.name, **arrays, mean=np.full((8, 8), mean))
+        images = training_images.given(config)
+        flat = images.images.reshape(20, -1)
+        np.testing.assert_allclose(images.points, flat - mean, atol=1e-6)
+    np.savez(config.name, **arrays, mean=np.zeros(3))
+    with pytest.raises(ValueError, match=r"^name is .* whose mean has shape \(3,\)"):
+        training_images.given(config)
