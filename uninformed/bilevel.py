@@ -305,7 +305,7 @@ def attack(
     start: Points,
     targets: Targets,
     theta: Theta,
-    tick: Callable[[Any], object] | None = None,
+    tick: Callable[[Any], None] | None = None,
 ) -> Ended:
     """Run the bilevel attack, equation (2) of Runkel et al. 2024.
 
@@ -316,7 +316,7 @@ def attack(
       start: points at the start.
       targets: labels of the training points.
       theta: where the first solution of the lower problem begins.
-      tick: called with a number of steps as they are begun, some fifty times.
+      tick: called with a number of steps as they are made, some fifty times.
     """
     optimise = _optimiser(config)
 
@@ -354,7 +354,7 @@ def matching(
     start: Points,
     targets: Targets,
     theta: Theta,
-    tick: Callable[[Any], object] | None = None,
+    tick: Callable[[Any], None] | None = None,
 ) -> Ended:
     """Match gradients, problem (3): find points at which theta* itself is stationary.
 
@@ -384,7 +384,7 @@ def _repeated(
     step: Callable[[tuple], tuple],
     carry: tuple,
     steps: int,
-    tick: Callable[[Any], object] | None,
+    tick: Callable[[Any], None] | None,
 ) -> tuple:
     """Make steps in one loop, which calls `tick` once every so many."""
     every = -(-steps // _TICKS)
@@ -392,8 +392,8 @@ def _repeated(
     def one(carry: tuple, number: Array) -> tuple[tuple, None]:
         if tick is not None:
             jax.lax.cond(
-                number % every == 0,
-                lambda: jax.debug.callback(tick, jnp.minimum(every, steps - number)),
+                (number + 1) % every == 0,
+                lambda: jax.debug.callback(tick, every),
                 lambda: None,
             )
         return step(carry), None

@@ -294,7 +294,7 @@ def verdict(looks: Mapping[str, Mapping[str, Any]]) -> str:
         counts[f"held_out_{n}"] for n in ("targets", "recovered", "similar")
     )
     never = f"of {control_of} images that were never trained on"
-    similar = f"{alike} look similar, and so do {control_alike}"
+    similar = f"{alike} look{'s' * (alike == 1)} similar, and so do {control_alike}"
     if _by_chance(counts, "candidates_recovered") < level:
         beside = f"and by the same rule {control} {never}"
         end = f"recovered, {beside}; {similar} of the latter."

@@ -158,12 +158,16 @@ class Attack:
         """Attack each release, or refuse an architecture that isn't known."""
         require_told(knowledge, "victim")
         assert knowledge.victim is not None
-        runs, told = [], {"desc": "kkt", "unit": " steps", "show": self.progress}
-        with bars.bar(total=len(release) * self.config.steps, **told) as bar:
+        runs, total = [], len(release) * self.config.steps
+        with bars.bar(total=total, desc="kkt", show=self.progress) as bar:
             for theta in release.weights:
-                network, mean = knowledge.victim.unflatten(theta), knowledge.mean
+                network = knowledge.victim.unflatten(jnp.asarray(theta))
                 runs += attack_many(
-                    self.config, network, keys=key[None], mean=mean, tick=bar.update
+                    self.config,
+                    network,
+                    keys=key[None],
+                    mean=knowledge.mean,
+                    tick=bar.update,
                 )
         return Candidates(
             points=np.stack([run.points for run in runs]),

@@ -192,7 +192,7 @@ def run(
     with double, jax.default_matmul_precision("highest"):
         # Steps are counted for each start. Batches that are on disk are read, not run.
         steps = (config.kkt if method == "kkt" else config.attack).steps
-        told = {"desc": method, "unit": " steps", "show": progress}
+        told: dict[str, Any] = {"desc": method, "unit": " steps", "show": progress}
         with bars.bar(total=total * steps, **told) as bar:
             # Called with a number of steps that a whole batch has made.
             def tick(count: Any) -> None:
@@ -223,7 +223,7 @@ def _bilevel(
     sets: Sets,
     workdir: Path,
     record: Record,
-    tick: Callable[[Any], object] | None,
+    tick: Callable[[Any], None] | None,
 ) -> tuple[BatchAttack, dict[str, Any]]:
     """Prepare `bilevel` or `matching` on the victim of squared errors.
 
@@ -291,7 +291,7 @@ def _kkt(
     config: LandscapeConfig,
     sets: Sets,
     workdir: Path,
-    tick: Callable[[Any], object],
+    tick: Callable[[Any], None],
     *,
     progress: bool,
 ) -> tuple[BatchAttack, dict[str, Any]]:
