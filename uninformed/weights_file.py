@@ -115,25 +115,27 @@ def _layers(
 ) -> list[tuple[np.ndarray, np.ndarray | None]]:
     """Return matrix and biases of each layer, in order; biases of 0 are none."""
     parts = [_NAME.fullmatch(name) for name in arrays]
-    layers: dict[str, dict[int, np.ndarray]] = {}
+    layers: dict[str, list[np.ndarray]] = {}
     for number, (array, part) in enumerate(zip(arrays.values(), parts, strict=True)):
         # Without names biases follow their matrix.
         layer = str(number if array.ndim == 2 else next(reversed(layers), ""))
         if part and all(parts):
             layer = f"{part[1] or ''}{part[3]}"
-        if array.ndim in layers.setdefault(layer, {}):
-            raise ValueError(f"{path.name} has two arrays for one place in {layer!r}.")
-        layers[layer][array.ndim] = array
+        layers.setdefault(layer, []).append(array)
     for layer, pair in layers.items():
-        if 2 not in pair:
-            raise ValueError(f"{path.name} has no matrix of layer {layer!r}.")
+        pair.sort(key=lambda array: -array.ndim)
+        if [array.ndim for array in pair] not in ([2], [2, 1]):
+            raise ValueError(
+                f"Expected a matrix and at most one vector of biases in layer {layer!r}"
+                f" of {path.name}, got shapes {[array.shape for array in pair]}."
+            )
 
     def numbered(layer: str) -> list[str | int]:
         pieces = re.split(r"(\d+)", layer)
         return [int(p) if i % 2 else p for i, p in enumerate(pieces)]
 
     pairs = [layers[layer] for layer in sorted(layers, key=numbered)]
-    return [(p[2], p[1] if 1 in p and p[1].any() else None) for p in pairs]
+    return [(w, b[0] if b and b[0].any() else None) for w, *b in pairs]
 
 
 def _chained(layers: list, inputs: int, turned: bool) -> bool:
