@@ -43,6 +43,8 @@ REVISION = 1
 # Largest number of times that the line search halves a step; the next search starts at
 # twice the last step.
 _HALVINGS = 20
+# How often progress is told.
+_TICKS = 50
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -303,6 +305,7 @@ def attack(
     start: Points,
     targets: Targets,
     theta: Theta,
+    tick: Callable[[Any], None] | None = None,
 ) -> Ended:
     """Run the bilevel attack, equation (2) of Runkel et al. 2024.
 
@@ -312,7 +315,8 @@ def attack(
       released: theta*.
       start: starting points.
       targets: labels of the training points.
-      theta: starting parameters of the first lower problem.
+      theta: where the first solution of the lower problem begins.
+      tick: called with a number of steps as they are made, some fifty times.
     """
     optimise = _optimiser(config)
 
@@ -321,7 +325,7 @@ def attack(
 
     enough = config.enough * jnp.sum(released**2)
 
-    def step(carry: tuple, _: Array) -> tuple[tuple, None]:
+    def step(carry: tuple) -> tuple:
         # The hypergradient at the present solution of the lower problem.
         points, solution, state = carry
         v = solution.theta - released
@@ -335,10 +339,10 @@ def attack(
         value = 0.5 * distance(solution.theta)
         moved, state = _moved(optimise, points, value, slope, state, upper)
         after = (moved, solve(lower, moved, targets, solution.theta), state)
-        return _unless(distance(solution.theta) <= enough, after, carry), None
+        return _unless(distance(solution.theta) <= enough, after, carry)
 
     begin = (start, solve(lower, start, targets, theta), optimise.init(start))
-    (points, solution, _), _ = jax.lax.scan(step, begin, jnp.arange(config.steps))
+    points, solution, _ = _repeated(step, begin, config.steps, tick)
     return Ended(points, distance(solution.theta), solution.slope_norm)
 
 
@@ -350,6 +354,7 @@ def matching(
     start: Points,
     targets: Targets,
     theta: Theta,
+    tick: Callable[[Any], None] | None = None,
 ) -> Ended:
     """Match gradients, problem (3): find points at which theta* itself is stationary.
 
@@ -362,17 +367,38 @@ def matching(
 
     bound = lower.tolerance * (1 + jnp.linalg.norm(released))
 
-    def step(carry: tuple, _: Array) -> tuple[tuple, None]:
+    def step(carry: tuple) -> tuple:
         points, state = carry
         value, slope = jax.value_and_grad(cost)(points)
         after = _moved(optimise, points, value, slope, state, cost)
-        return _unless(value <= bound**2, after, carry), None
+        return _unless(value <= bound**2, after, carry)
 
     begin = (start, optimise.init(start))
-    (points, _), _ = jax.lax.scan(step, begin, jnp.arange(config.steps))
+    points, _ = _repeated(step, begin, config.steps, tick)
     solution = solve(lower, points, targets, theta)
     distance = jnp.sum((solution.theta - released) ** 2)
     return Ended(points, distance, solution.slope_norm)
+
+
+def _repeated(
+    step: Callable[[tuple], tuple],
+    carry: tuple,
+    steps: int,
+    tick: Callable[[Any], None] | None,
+) -> tuple:
+    """Make steps in one loop, which calls `tick` once every so many."""
+    every = -(-steps // _TICKS)
+
+    def one(carry: tuple, number: Array) -> tuple[tuple, None]:
+        if tick is not None:
+            jax.lax.cond(
+                (number + 1) % every == 0,
+                lambda: jax.debug.callback(tick, every),
+                lambda: None,
+            )
+        return step(carry), None
+
+    return jax.lax.scan(one, carry, jnp.arange(steps))[0]
 
 
 def _optimiser(config: BilevelConfig) -> optax.GradientTransformationExtraArgs:

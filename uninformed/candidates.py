@@ -6,16 +6,19 @@ copies. Only an evaluation can match candidates with training points and count t
 
 Images are matched by normalised cross-correlation (NCC), stretched to [0, 1], and
 compared by SSIM. Some candidate resembles any image, so every count stands beside a
-control: the same count for held-out images of the same class.
+control: the same count for as many images that were never trained on. `verdict` says in
+a sentence what can be told from that control; docs/kkt.md defines every name.
 
 Source: Haim et al. 2022, Section 5.2 and Appendix B.3; the control is ours.
 Checked: tests/uninformed/test_candidates.py.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import scipy.stats
 from jaxtyping import Bool, Float, Int
 
 # SSIM above which Haim et al. call a reconstruction good.
@@ -24,6 +27,12 @@ SIMILAR = 0.4
 WINDOW = 3
 # Smaller standard deviations, ranges and distances are rounding in float64.
 _ALIKE = 1e-12
+# Probability, over all looks, of calling something more than chance that isn't.
+_CHANCE = 0.05
+# What stands below a verdict, whatever it is.
+NO_PROTECTION = (
+    "What this attack doesn't find isn't protected: an informed adversary may read it."
+)
 # The usual constants of SSIM, for pixels in [0, 1].
 _LUMINANCE, _CONTRAST = 0.01**2, 0.03**2
 
@@ -154,40 +163,43 @@ def _windows(size: int, window: int) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Matches:
-    """The candidates nearest to training images, their similarity, and controls.
+    """The candidates that are nearest to some images, and their similarity.
 
     Attributes:
-      images: the reconstruction of each training image, stretched to [0, 1],
+      images: the reconstruction of each target, stretched to [0, 1],
         (targets, height, width, channels).
-      chosen: index of the candidate nearest to each training image, (targets,).
-      ssim: SSIM of each training image with its reconstruction, (targets,).
-      recovered: whether that exceeds both `SIMILAR` and the SSIM of the same
-        reconstruction with every held-out image of the target's class, (targets,); then
-        it isn't merely typical of the class.
-      held_out_ssim: SSIM of as many held-out images, each with its own nearest
-        candidate.
-      precision: share of candidates whose SSIM with some training image exceeds
-        `SIMILAR`.
+      chosen: index of the candidate nearest to each target, (targets,).
+      ssim: SSIM of each target with its reconstruction, (targets,).
+      recovered: whether that exceeds `SIMILAR`, and the SSIM of that same
+        reconstruction with every held-out image of the target's class, (targets,): what
+        exceeds these is not just typical of the class.
+      precision: share of candidates whose SSIM with some target exceeds `SIMILAR`.
+      control: the same where held-out images are the targets, as many of each class,
+        and the training images are among the held-out; None: this is it. If the attack
+        learns nothing about single images, the two can change places.
     """
 
     images: np.ndarray
     chosen: np.ndarray
     ssim: np.ndarray
     recovered: Bool[np.ndarray, " targets"]
-    held_out_ssim: np.ndarray
     precision: float
+    control: "Matches | None" = None
 
     def summary(self) -> dict[str, int | float]:
-        """Return the counts for results.json."""
-        return {
+        """Return the counts for results.json; `held_out_NAME` is NAME's control."""
+        counts = {
             "targets": len(self.ssim),
             "similar": int((self.ssim > SIMILAR).sum()),
             "recovered": int(self.recovered.sum()),
-            "held_out_similar": int((self.held_out_ssim > SIMILAR).sum()),
             "candidates_recovered": len(np.unique(self.chosen[self.recovered])),
             "mean_ssim": float(self.ssim.mean()),
             "precision": self.precision,
         }
+        if self.control is None:
+            return counts
+        beside = self.control.summary()
+        return counts | {f"held_out_{name}": value for name, value in beside.items()}
 
 
 def match(
@@ -215,31 +227,94 @@ def match(
       share: which candidates are averaged, see `voted`.
     """
     shift = np.zeros(targets.shape[1:]) if mean is None else mean
-    # The nearest candidate of each training image, compared by SSIM.
-    nearest, chosen = voted(targets - shift, images, share=share)
-    nearest = stretched(nearest + shift)
-    similarity = ssim(targets, nearest)
-    # The control: how much the same reconstruction resembles images of its class.
-    recovered = similarity > SIMILAR
-    for label in np.unique(labels[recovered]):
-        rows = np.flatnonzero(recovered & (labels == label))
-        control = ssim_of_all(nearest[rows], held_out[held_out_labels == label])
-        recovered[rows] = similarity[rows] > control.max(axis=1, initial=-1.0)
-    # The other control: the same search for as many held-out images of each class.
     rng = np.random.default_rng(0)
     drawn = []
     for label, count in zip(*np.unique(labels, return_counts=True), strict=True):
         members = np.flatnonzero(held_out_labels == label)
         drawn.append(rng.permutation(members)[:count])
-    others = held_out[np.concatenate(drawn)]
-    other_nearest = voted(others - shift, images, share=share)[0]
-    # The reverse: the training image nearest to each candidate.
+    control = np.concatenate(drawn)
+    rest = np.setdiff1d(np.arange(len(held_out)), control)
+    # The control and the training images change places.
+    rivals = np.concatenate([held_out[rest], targets])
+    of = np.concatenate([held_out_labels[rest], labels])
+    sides = (
+        (targets, labels, held_out, held_out_labels),
+        (held_out[control], held_out_labels[control], rivals, of),
+    )
+    matches, beside = (_matches(images, shift, share, *side) for side in sides)
+    return dataclasses.replace(matches, control=beside)
+
+
+def _matches(
+    images: np.ndarray,
+    shift: np.ndarray,
+    share: float,
+    targets: np.ndarray,
+    labels: np.ndarray,
+    others: np.ndarray,
+    other_labels: np.ndarray,
+) -> Matches:
+    """Compare candidates with targets, without a control."""
+    # The nearest candidate of each target, compared by SSIM.
+    nearest, chosen = voted(targets - shift, images, share=share)
+    nearest = stretched(nearest + shift)
+    similarity = ssim(targets, nearest)
+    # How much the same reconstruction resembles other images of its class.
+    recovered = similarity > SIMILAR
+    for label in np.unique(labels[recovered]):
+        rows = np.flatnonzero(recovered & (labels == label))
+        control = ssim_of_all(nearest[rows], others[other_labels == label])
+        recovered[rows] = similarity[rows] > control.max(axis=1, initial=-1.0)
+    # The way round: the target nearest to each candidate.
     sources = targets[ncc(images, targets - shift).argmax(axis=1)]
     return Matches(
         images=nearest,
         chosen=chosen,
         ssim=similarity,
         recovered=recovered,
-        held_out_ssim=ssim(others, stretched(other_nearest + shift)),
         precision=float(np.mean(ssim(sources, stretched(images + shift)) > SIMILAR)),
+    )
+
+
+def verdict(looks: Mapping[str, Mapping[str, Any]]) -> str:
+    """Say in a sentence what was recovered, and whether it is more than chance.
+
+    It is if Fisher's exact test against the control says so, one-sided, at 5 % over all
+    looks. A candidate that passes for two training images counts once.
+
+    Args:
+      looks: counts as `Matches.summary` has them, by the words that a sentence of them
+        begins with. It is of the look that is least likely by chance.
+    """
+    level = _CHANCE / len(looks)
+    said = min(looks, key=lambda look: _by_chance(looks[look], "candidates_recovered"))
+    counts = looks[said]
+    of, passed, alike = (counts[n] for n in ("targets", "recovered", "similar"))
+    control_of, control, control_alike = (
+        counts[f"held_out_{n}"] for n in ("targets", "recovered", "similar")
+    )
+    never = f"of {control_of} images that were never trained on"
+    similar = f"{alike} look{'s' * (alike == 1)} similar, and so do {control_alike}"
+    if _by_chance(counts, "candidates_recovered") < level:
+        beside = f"and by the same rule {control} {never}"
+        end = f"recovered, {beside}; {similar} of the latter."
+    elif passed:
+        seen = "too few to tell from chance" if passed > control else "chance"
+        beside = f"and so do {control} {never}: {seen}"
+        end = f"pass as recovered, {beside}; {similar} of the latter."
+    else:
+        beyond = _by_chance(counts, "similar") < level
+        seen = "more than chance, but it isn't told which image" if beyond else "chance"
+        end = f"recovered; {similar} {never}: {seen}."
+    return f"{said}{passed} of {of} training images {end}"
+
+
+def _by_chance(counts: Mapping[str, Any], name: str) -> float:
+    """Return the probability of so many by chance, if images and control are alike."""
+    of, others = counts["targets"], counts["held_out_targets"]
+    # Of the control images count, not candidates: the more is the more cautious.
+    control = counts[f"held_out_{name.removeprefix('candidates_')}"]
+    successes = counts[name]
+    return float(
+        scipy.stats.hypergeom.sf(successes - 1, of + others, successes + control, of)
     )

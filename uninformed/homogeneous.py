@@ -127,14 +127,21 @@ def affine(layer: Layer, points: Float[Array, "points inputs"]) -> Array:
     return sums if layer.b is None else sums + layer.b[None]
 
 
-def victim(config: HomogeneousConfig, image_shape: tuple[int, ...]) -> Victim:
+def victim(
+    config: HomogeneousConfig,
+    image_shape: tuple[int, ...],
+    network: DenseLayers | None = None,
+) -> Victim:
     """Return the network as a `Victim`, whose weights are released like any other's.
 
     Its params are `DenseLayers`. Theta holds layer after layer, weights before biases.
+
+    Args:
+      network: layers that begin every training, whose architecture it then is.
     """
     inputs = math.prod(image_shape)
     return from_functions(
-        lambda key: init(config, inputs, key),
+        lambda key: init(config, inputs, key) if network is None else network,
         lambda params, images: apply(
             params, jnp.asarray(images).reshape(len(images), -1)
         ),

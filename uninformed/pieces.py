@@ -58,16 +58,18 @@ def scan(
     carry: Any,
     steps: int,
     place: Place | None = None,
+    tick: Callable[[int], object] | None = None,
 ) -> Any:
     """Apply carry = step(carry, number) for number in 0 .. steps - 1, compiled.
 
     Args:
       step: one step; may be traced.
       carry: a pytree of arrays.
-      place: file for checkpoints; None: none. The loop is cut into the same pieces
-        either way, since one longer loop is another program, which may round otherwise.
-    Raises: ConfigurationMismatchError, VersionMismatchError: the checkpoints are of
-      other work.
+      place: where pieces are kept; None: nowhere. The pieces are the same, since one
+        longer loop is another program, whose rounding may differ.
+      tick: called with the number of steps of each piece as it is done.
+    Raises: ConfigurationMismatchError, VersionMismatchError: the place holds the pieces
+      of other work.
     """
 
     def some(carry: Any, first: Array, count: int) -> Any:
@@ -97,6 +99,9 @@ def scan(
             if place is not None:
                 _keep(place, carry, done)
             bar.update(count)
+            if tick is not None:
+                jax.block_until_ready(carry)
+                tick(count)
     return carry
 
 

@@ -11,47 +11,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from informed.attacks.registry import Row, register
 from shadow.threat import Release, require_told
-from shadow.victims import Victim
 from uninformed import bilevel, kkt, model_inversion
+from uninformed.knowledge import Architecture, Candidates
 
 # Mean and standard deviation, in pixels, of the bilevel attack's initial noise: grey
 # favours no class, and the noise makes points of one class differ.
 _GREY, _SPREAD = 0.5, 0.1
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Architecture:
-    """The knowledge of an adversary who sees weights alone; None: unknown.
-
-    Attributes:
-      victim: the architecture of a homogeneous network, and the layout of its theta
-        (`uninformed.homogeneous.victim`).
-      lower: the victim's training problem (`uninformed.bilevel.Lower`).
-      targets: labels of the training points as numbers, (points,).
-      mean: the mean training point, which was subtracted from all of them, (inputs,).
-    """
-
-    victim: Victim | None = None
-    lower: Any = None
-    targets: Float[np.ndarray, " points"] | None = None
-    mean: Float[np.ndarray, " inputs"] | None = None
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Candidates:
-    """The points that attacks on weights alone return for each release, in no order.
-
-    Attributes:
-      points: (releases, candidates, inputs), as the network sees points.
-      scores: (releases, candidates), larger for candidates that explain more of theta.
-    """
-
-    points: Float[np.ndarray, "releases candidates inputs"]
-    scores: Float[np.ndarray, "releases candidates"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,16 +50,6 @@ class WeightsAttack:
         return Candidates(points=points, scores=scores)
 
 
-def _kkt(
-    config: kkt.KktConfig, theta: Array, known: Architecture, key: Array
-) -> tuple[Any, Any]:
-    """Run the KKT attack; scores are multipliers."""
-    assert known.victim is not None
-    network = known.victim.unflatten(theta)
-    (run,) = kkt.attack_many(config, network, keys=key[None], mean=known.mean)
-    return run.points, run.multipliers
-
-
 def _bilevel(
     config: bilevel.BilevelConfig, theta: Array, known: Architecture, key: Array
 ) -> tuple[Any, Any]:
@@ -116,14 +75,16 @@ def _invert(
     return points, np.ones(config.count)
 
 
-def _register(name: str, about: str, config: type, run: Callable, **facts: Any) -> None:
+def _register(
+    name: str, about: str, config: type, make: Callable[[Any], Any], **facts: Any
+) -> None:
     register(
         Row(
             name=name,
             about=about,
             protocol="candidates",
             config=config,
-            make=lambda settings, _: WeightsAttack(settings, facts["knows"], run),
+            make=lambda settings, _: make(settings),
             sees="weights",
             gives=("points", "scores"),
             **facts,
@@ -135,7 +96,7 @@ _register(
     "kkt",
     "many candidates, from the weights of a homogeneous network alone",
     kkt.KktConfig,
-    _kkt,
+    lambda settings: kkt.Attack(config=settings),
     knows=("victim",),
     uses=("mean",),
     revision=kkt.REVISION,
@@ -144,7 +105,7 @@ _register(
     "bilevel",
     "points whose training ends at the released weights (Runkel et al. 2024)",
     bilevel.BilevelConfig,
-    _bilevel,
+    lambda settings: WeightsAttack(settings, ("lower", "targets"), _bilevel),
     knows=("lower", "targets"),
     revision=bilevel.REVISION,
 )
@@ -152,6 +113,6 @@ _register(
     "model_inversion",
     "points of extreme output; a baseline",
     model_inversion.InversionOfModel,
-    _invert,
+    lambda settings: WeightsAttack(settings, ("victim",), _invert),
     knows=("victim",),
 )

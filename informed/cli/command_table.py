@@ -86,6 +86,11 @@ COMMANDS = {
         "weights alone: where attacks end, by where they begin",
         "informed landscape --config=configs/landscape.py --workdir=runs/ends",
     ),
+    "bilevel": Command(
+        _RUN,
+        "weights alone: points whose training ends at the weights",
+        "informed bilevel --config=configs/landscape.py --workdir=runs/bilevel",
+    ),
     "attacks": Command(
         _RUN,
         "list all attacks: what each sees, needs to be told, and gives",

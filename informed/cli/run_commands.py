@@ -9,7 +9,6 @@ import importlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import jax
 
@@ -27,6 +26,7 @@ from shadow.launchers.share import Share
 _WEIGHTS_ALONE = {
     "kkt": "uninformed.kkt.scoring",
     "landscape": "uninformed.landscape.study",
+    "bilevel": "uninformed.landscape.study",
 }
 
 
@@ -35,6 +35,16 @@ def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
     if name == "attacks":
         return
     add_places(command, required=True)
+    if name == "kkt":
+        command.add_argument(
+            "--weights",
+            metavar="FILE",
+            help="attack these weights, .safetensors or .npz, that any program trained",
+        )
+        command.add_argument(
+            "--data",
+            help="their training images, then others: .npz, see docs/kkt.md",
+        )
     if name == "run":
         gate.add_argument(command)
     if name == "attack":
@@ -80,8 +90,8 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         print(_attacks(as_json=arguments.json))
         return
     workdir = folder(arguments.workdir)
-    if command in ("kkt", "landscape"):
-        _attack_weights_alone(arguments, values(rest), workdir)
+    if command in _WEIGHTS_ALONE:
+        _attack_weights_alone(arguments, rest, workdir)
         return
     if command in ("run", "attack"):
         reserved.prepare()
@@ -112,20 +122,32 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
 
 
 def _attack_weights_alone(
-    arguments: argparse.Namespace, config: dict[str, Any], workdir: Path
+    arguments: argparse.Namespace, rest: Sequence[str], workdir: Path
 ) -> None:
     """Run an experiment whose adversary has only the weights, and print its results.
 
-    Raises: ValueError: --shadow was given.
+    Raises: ValueError: --shadow was given; one of --weights and --data.
     """
     if arguments.shadow:
         raise ValueError("This attack has no shadow models; leave out --shadow.")
+    weights, data = (getattr(arguments, name, None) for name in ("weights", "data"))
+    if (weights is None) != (data is None):
+        raise ValueError("Expected --weights and --data together: the data judge.")
+    configured = any(word.split("=")[0] == "--config" for word in rest)
+    config = values(rest if configured or not weights else ["--config=kkt", *rest])
+    more = {}
+    if weights:
+        config["data"] |= {"name": data, "classes": "all"}
+        more["weights"] = Path(weights)
     experiment = importlib.import_module(_WEIGHTS_ALONE[arguments.command])
+    if arguments.command == "bilevel":
+        config["methods"] = ("bilevel",)
     results, lines, pictures = experiment.execute(
         config,
         workdir,
         arguments.data_dir,
         progress=not arguments.quiet,
+        **more,
     )
     if arguments.json:
         print(json.dumps(results))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.stats
 import skimage.metrics
 
 from benchmarks import kkt_circle
@@ -106,3 +107,66 @@ def test_ssim_is_scikit_images(window, rng):
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
     found = candidates.ssim(others[:4], images, window)
     np.testing.assert_allclose(found, np.diagonal(expected), rtol=1e-9, atol=1e-12)
+
+
+def test_control_and_training_images_change_places(digits, rng):
+    """Nobody could tell them apart: their counts are exchanged with them."""
+    sides = [
+        (digits.images[i : i + 30], digits.labels[i : i + 30] % 2) for i in (0, 30)
+    ]
+    sides = [(images[np.argsort(of)[:12]], np.sort(of)[:12]) for images, of in sides]
+    found = np.concatenate([sides[0][0][:3], sides[1][0][:2], rng.random((3, 8, 8, 1))])
+    one, other = (
+        candidates.match(*a, found, *b).summary() for a, b in (sides, sides[::-1])
+    )
+    assert one["recovered"] >= 3
+    assert one["held_out_recovered"] >= 2
+    for name, value in other.items():
+        paired = name.removeprefix("held_out_")
+        mirrored = f"held_out_{name}" if paired == name else paired
+        assert one[mirrored] == pytest.approx(value)
+
+
+def counts(recovered, control, similar=(8, 7), of=20):
+    return {
+        "targets": of,
+        "similar": similar[0],
+        "recovered": recovered,
+        "candidates_recovered": recovered,
+        "held_out_targets": of,
+        "held_out_similar": similar[1],
+        "held_out_recovered": control,
+    }
+
+
+def test_a_verdict_tells_both_counts_and_their_controls():
+    assert candidates.verdict({"": counts(0, 0)}) == (
+        "0 of 20 training images recovered; 8 look similar, and so do 7 of 20 images"
+        " that were never trained on: chance."
+    )
+    assert candidates.verdict({"": counts(18, 0)}).startswith(
+        "18 of 20 training images recovered, and by the same rule 0 of 20 images"
+    )
+    alike = candidates.verdict({"": counts(0, 0, similar=(18, 3))})
+    assert "more than chance, but it" in alike
+    # All runs together may show what the chosen one doesn't.
+    both = {"": counts(2, 0), "By all runs together, ": counts(9, 0)}
+    assert candidates.verdict(both).startswith("By all runs together, 9 of 20 training")
+
+
+@pytest.mark.parametrize("of", [2, 4, 20])
+def test_recovered_is_said_only_of_what_the_control_does_not_reach(of):
+    """By an oracle's p-value; what isn't more than the control is called chance."""
+    for recovered in range(1, of + 1):
+        for control in range(of + 1):
+            table = [[recovered, of - recovered], [control, of - control]]
+            p = scipy.stats.fisher_exact(table, alternative="greater")[1]
+            text = candidates.verdict({"": counts(recovered, control, of=of)})
+            assert ("images recovered" in text) == (p < 0.05)
+            assert ("chance" in text) == (p >= 0.05)
+            assert (": chance" in text) == (recovered <= control)
+
+
+def test_a_candidate_that_passes_for_two_images_counts_once():
+    blended = counts(6, 0) | {"candidates_recovered": 3}
+    assert "too few to tell from chance" in candidates.verdict({"": blended})

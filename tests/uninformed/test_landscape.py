@@ -12,7 +12,14 @@ from shadow import checks
 from shadow.store import ConfigurationMismatchError
 from uninformed import candidates
 from uninformed.bilevel import BilevelConfig
-from uninformed.landscape import conclusions, detection, mixtures, quantities, runs
+from uninformed.landscape import (
+    conclusions,
+    detection,
+    mixtures,
+    quantities,
+    runs,
+    study,
+)
 from uninformed.landscape.mixtures import Sets, StartsConfig
 from uninformed.landscape.runs import LandscapeConfig, Outcomes
 
@@ -132,6 +139,22 @@ def test_quantities_of_planted_ends(sets):
                 assert value > 0.1
             else:
                 assert value == pytest.approx(wanted, abs=1e-6)
+
+
+def test_the_control_changes_places_with_the_training_images(sets):
+    count = len(sets.truth)
+    ends = planted(np.stack([sets.truth, sets.held_out[:count]]))
+    found = quantities.measure(sets, np.stack([sets.noise, sets.noise]), ends)
+    np.testing.assert_array_equal(found["recovered"], [count, 0])
+    np.testing.assert_array_equal(found["held_out_recovered"], [0, count])
+    np.testing.assert_array_equal(found["distinct"], [count, 0])
+    np.testing.assert_array_equal(found["held_out_distinct"], [0, count])
+    found = {name: values[::-1] for name, values in found.items()}
+    said = study._verdict(["noise", "partition"], found, count)
+    assert said.startswith("begun at partition, 4 of 4 training images recovered")
+    # What was begun at the training images isn't told.
+    said = study._verdict(["noise", "truth"], found, count)
+    assert said.startswith("begun at noise, 0 of 4 training images recovered; ")
 
 
 def test_copies_of_one_training_image_are_one(sets):
@@ -331,11 +354,18 @@ def test_command_line(tmp_path, capsys):
     assert results["detection"]["informed"]["retraining"]["auc"] == 1
     cli.main([*arguments, f"--workdir={tmp_path}"])  # from what is kept
     lines = capsys.readouterr().out
+    assert lines.splitlines()[0].startswith("bilevel: ")
+    assert lines.splitlines()[:3] == results["verdict"].splitlines()
     assert "conclusions, bilevel against kkt" in lines
     pictures = [line.split()[-1] for line in lines.splitlines() if "picture" in line]
     assert len(pictures) == 6
     for picture in pictures:
         assert (tmp_path / picture.split("/")[-1]).stat().st_size > 1000
+    cli.main(["bilevel", *arguments[1:], f"--workdir={tmp_path}", "--json"])
+    alone = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert alone["bilevel"] == results["bilevel"]
+    assert "kkt" not in alone
+    assert alone["verdict"] == results["verdict"].splitlines()[0]
 
 
 def test_similarity_is_that_of_the_better_of_two_views(sets):

@@ -36,7 +36,9 @@ def test_pieces_are_the_whole(tmp_path):
         assert count == 130
         # The map is chaotic: float32 parts from float64 after a dozen steps.
         assert np.abs(found).max() <= 1
-    whole = pieces.scan(step, START, 130)[0]
+    ticks: list[int] = []
+    whole = pieces.scan(step, START, 130, tick=ticks.append)[0]
+    assert sum(ticks) == 130
     np.testing.assert_array_equal(whole, pieces.scan(step, START, 130, None)[0])
     np.testing.assert_array_equal(whole, pieces.scan(step, START, 130, where)[0])
 

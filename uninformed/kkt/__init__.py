@@ -10,8 +10,9 @@ experiment       a victim, and runs of the attack on it
 scoring          evaluation of the candidates; all of `informed kkt`
 """
 
-from uninformed.kkt.descent import REVISION, KktRun, attack_many
+from uninformed.kkt.descent import REVISION, Attack, KktRun, attack_many
 from uninformed.kkt.loss import directions, span
 from uninformed.kkt.loss_terms import KktConfig
 
-__all__ = ["REVISION", "KktConfig", "KktRun", "attack_many", "directions", "span"]
+__all__ = ["REVISION", "Attack", "KktConfig", "KktRun", "attack_many"]
+__all__ += ["directions", "span"]

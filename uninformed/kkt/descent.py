@@ -27,6 +27,7 @@ Checked: tests/uninformed/kkt/test_descent.py (the published losses, written pla
 
 import dataclasses
 import functools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -34,11 +35,13 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
-from shadow import checks
+from shadow import bars, checks
+from shadow.threat import Release, require_told
 from uninformed import pieces
 from uninformed.homogeneous import DenseLayers
 from uninformed.kkt.loss import FLOOR, Begin, KktProblem, KktUnknowns
 from uninformed.kkt.loss_terms import KktConfig
+from uninformed.knowledge import Architecture, Candidates
 
 # Incremented when a change alters results; see `shadow.records`.
 REVISION = 3
@@ -84,15 +87,17 @@ def attack_many(
     mean: Float[np.ndarray, " inputs"] | None = None,
     starts: Float[Array, "runs candidates inputs"] | None = None,
     place: pieces.Place | None = None,
+    tick: Callable[[int], object] | None = None,
 ) -> list[KktRun]:
     """Make several runs at once, one per key, distributed over the devices.
 
     Args:
       network: theta; float32.
-      mean: the mean training point, if it is known; it tightens the range of pixels.
-      starts: initial candidates, as the network sees points; None: random. With
-        `config.span` only their part within the span counts.
-      place: file for checkpoints of the runs; None: no checkpoints.
+      mean: the mean training point, where it is known; it tightens the range of pixels.
+      starts: where candidates begin, as the network sees points; None: at random. With
+        `config.span` their part within it.
+      place: where pieces of the runs are kept; None: nowhere.
+      tick: see `pieces.scan`.
     Raises:
       ValueError: `starts` together with restarts, which would replace them.
       ConfigurationMismatchError: the checkpoints are of other runs.
@@ -122,7 +127,7 @@ def attack_many(
 
     with jax.default_matmul_precision("highest"):
         carry = jax.jit(jax.vmap(run.start))(stacked)
-        carry = pieces.scan(step, carry, config.steps, place)
+        carry = pieces.scan(step, carry, config.steps, place, tick)
         ends = map(np.asarray, jax.jit(jax.vmap(run.end))(carry, stacked))
     return [
         KktRun(
@@ -133,6 +138,41 @@ def attack_many(
         )
         for points, multipliers, loss, layers in zip(*ends, strict=True)
     ]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Attack:
+    """The attack as a call: one run on each release, whose scores are multipliers.
+
+    Attributes:
+      config: settings of the attack.
+      progress: whether a bar shows the steps and the time left.
+    """
+
+    config: KktConfig = dataclasses.field(default_factory=KktConfig)
+    progress: bool = False
+
+    def __call__(
+        self, release: Release, knowledge: Architecture, *, key: Array
+    ) -> Candidates:
+        """Attack each release, or refuse an architecture that isn't known."""
+        require_told(knowledge, "victim")
+        assert knowledge.victim is not None
+        runs, total = [], len(release) * self.config.steps
+        with bars.bar(total=total, desc="kkt", show=self.progress) as bar:
+            for theta in release.weights:
+                network = knowledge.victim.unflatten(jnp.asarray(theta))
+                runs += attack_many(
+                    self.config,
+                    network,
+                    keys=key[None],
+                    mean=knowledge.mean,
+                    tick=bar.update,
+                )
+        return Candidates(
+            points=np.stack([run.points for run in runs]),
+            scores=np.stack([run.multipliers for run in runs]),
+        )
 
 
 class Run:

@@ -25,11 +25,11 @@ from jaxtyping import Array, Float
 
 from shadow import checks, records
 from shadow.records import Record
-from uninformed import homogeneous, kkt, pieces
+from uninformed import homogeneous, kkt, pieces, weights_file
 from uninformed import max_margin as margin
 from uninformed.homogeneous import DenseLayers, HomogeneousConfig, Layer
 from uninformed.kkt import KktConfig, KktRun
-from uninformed.kkt.training_images import PointsConfig, VictimImages, load
+from uninformed.kkt.training_images import PointsConfig, VictimImages, given, load
 from uninformed.max_margin import MarginConfig
 
 # Numbers folded into the seed, so that each use has independent randomness.
@@ -102,17 +102,24 @@ def attacked(
     workdir: Path,
     data_dir: str | None = None,
     *,
+    weights: Path | None = None,
     progress: bool = True,
 ) -> Attacked:
     """Train and attack, or read finished results from the folder.
 
+    Args:
+      weights: a file of weights that are attacked instead; see `foreign`.
     Raises: ConfigurationMismatchError: the folder holds another victim or search.
     """
     with checks.under("config.data"):
-        images = load(experiment.data, data_dir)
+        images = (given if weights else load)(experiment.data, data_dir)
     clock = records.Clock(workdir / "seconds.json")
+    file = workdir / "network.npz"
     with clock.running("train_s"):
-        network = victim(experiment, images, workdir / "network.npz", progress=progress)
+        if weights:
+            network = foreign(experiment.attack, images, weights)
+        else:
+            network = victim(experiment, images, file, progress=progress)
     with clock.running("attack_s"):
         trials = search(
             experiment.attack,
@@ -178,6 +185,29 @@ def victim(
         Layer(weights[f"w{number}"], weights.get(f"b{number}"))
         for number in range(len(experiment.victim.widths) + 1)
     )
+
+
+def foreign(config: KktConfig, images: VictimImages, file: Path) -> DenseLayers:
+    """Read a network that another program trained.
+
+    Raises: ValueError: it isn't homogeneous and wasn't trained with weight decay either
+      (`signed`), or not all training images lie on their side of the margin.
+    """
+    points, labels = jnp.asarray(images.points), jnp.asarray(images.labels)
+    signed = config.coefficients == "signed"
+    network = weights_file.read(file, points.shape[1], any_biases=signed)
+    outputs = homogeneous.apply(network, points)
+    classes = max(outputs.shape[1], 2)
+    right = np.asarray(margin.margins(outputs, labels % classes).min(axis=1)) > 0
+    right &= images.labels < classes
+    if not right.all():
+        raise ValueError(
+            f"{file.name} classifies {(~right).sum()} of {len(right)} training images"
+            " wrongly, so it has no margin. Either these aren't its training images, or"
+            " it sees them otherwise (mean, scale, colours last), or its activation"
+            " isn't ReLU, or training wasn't long enough."
+        )
+    return network
 
 
 def search(

@@ -60,19 +60,36 @@ _SHOWN = 20
 
 
 def execute(
-    fields: Mapping[str, Any], workdir: Path, data_dir: str | None, *, progress: bool
+    fields: Mapping[str, Any],
+    workdir: Path,
+    data_dir: str | None,
+    *,
+    progress: bool,
+    weights: Path | None = None,
 ) -> tuple[dict[str, Any], str, list[Path]]:
     """Run the experiment for the command line.
 
     Args:
       fields: the configuration, see `Uninformed`.
+      weights: a file of weights that are attacked; None: a victim is trained.
     Returns: results for JSON; the same as lines of text; files of pictures.
     Raises: FieldError: a field of the configuration is wrong.
     """
     experiment = checks.build(Uninformed, fields)
-    results = run(experiment, workdir, data_dir, progress=progress)
-    lines = "\n".join(f"{name:<32}{value}" for name, value in results.items())
-    return results, lines, [workdir / RECONSTRUCTIONS, workdir / OUTPUTS]
+    results = run(experiment, workdir, data_dir, weights=weights, progress=progress)
+    return results, table(results), [workdir / RECONSTRUCTIONS, workdir / OUTPUTS]
+
+
+def table(results: Mapping[str, Any]) -> str:
+    """Write results as lines: the verdict, counts beside their controls, the rest."""
+    controls = {name.replace("held_out_", ""): name for name in results}
+    pairs = {name: of for name, of in controls.items() if name != of}
+    lines = [results["verdict"], candidates.NO_PROTECTION, ""]
+    lines.append(f"{'':<32}{'training images':<24}never trained on")
+    lines += [f"{n:<32}{results[n]!s:<24}{results[of]}" for n, of in pairs.items()]
+    left = [name for name in results if name not in (*pairs, *pairs.values())]
+    lines += [f"{name:<32}{results[name]}" for name in left if name != "verdict"]
+    return "\n".join(lines)
 
 
 def run(
@@ -80,13 +97,16 @@ def run(
     workdir: Path,
     data_dir: str | None = None,
     *,
+    weights: Path | None = None,
     progress: bool = True,
 ) -> dict[str, Any]:
     """Train, attack and evaluate; return what `results.json` holds.
 
     Raises: ConfigurationMismatchError: the folder holds another victim or search.
     """
-    outcome = attacked(experiment, workdir, data_dir, progress=progress)
+    outcome = attacked(
+        experiment, workdir, data_dir, weights=weights, progress=progress
+    )
     results = evaluate(experiment, outcome, workdir) | dict(outcome.seconds)
     files.write_json(workdir / "results.json", results)
     return results
@@ -99,7 +119,8 @@ def evaluate(
 
     `oracle_recovered` is the best run's count, chosen with hindsight: by looking at the
     training images. `pooled_recovered` counts over the candidates of all runs, see
-    `together`. Its control, over the same candidates, is `pooled_held_out_similar`.
+    `together`. Controls, over the same candidates, have `held_out_` in their names;
+    docs/kkt.md defines all of them.
     """
     images, network, trials = attacked.images, attacked.network, attacked.trials
     chosen = attacked.chosen
@@ -112,8 +133,12 @@ def evaluate(
         )
     mean = images.mean if experiment.data.mean_known else None
 
-    def recovered(points: np.ndarray, share: float = 1.0) -> int:
-        return int(matched(images, points, mean, share).recovered.sum())
+    def recovered(
+        name: str, points: np.ndarray, share: float = 1.0
+    ) -> dict[str, int | float]:
+        counts = matched(images, points, mean, share).summary()
+        both = ("recovered", "held_out_recovered")
+        return {f"{name}_{count}": counts[count] for count in both}
 
     matches = matched(images, chosen.points, mean)
     count = min(experiment.attack.candidates, _PROTOTYPES)
@@ -126,24 +151,25 @@ def evaluate(
     residual, layer_residuals = at_truth(experiment, images, visible)
     everything = together(images, trials)
     pooled = matched(images, everything, mean).summary()
-    of_runs = [0 if diverged(trial) else recovered(trial.points) for trial in trials]
+    looks = {"": matches.summary()}
+    if len(trials) > 1:
+        looks["By all runs together, "] = pooled
+    zero = {"_recovered": 0, "_held_out_recovered": 0}
+    of_runs = [
+        zero if diverged(trial) else recovered("", trial.points) for trial in trials
+    ]
+    by_run = {f"runs{name}": [counts[name] for counts in of_runs] for name in zero}
     results: dict[str, Any] = {
-        **{
-            name: value if isinstance(value, int) else round(value, 3)
-            for name, value in matches.summary().items()
-        },
-        "first_layer_recovered": recovered(model_inversion.first_layer(network)),
-        "model_inversion_recovered": recovered(prototypes),
-        "runs_recovered": of_runs,
-        "oracle_recovered": max(of_runs),
+        "verdict": candidates.verdict(looks),
+        **_rounded("", matches.summary()),
+        **recovered("first_layer", model_inversion.first_layer(network)),
+        **recovered("model_inversion", prototypes),
+        **by_run,
+        **{name.replace("runs", "oracle"): max(of) for name, of in by_run.items()},
         "diverged": lost,
-        "voted_recovered": recovered(chosen.points, _VOTING),
-        **{
-            f"pooled_{name}": pooled[name]
-            for name in ("similar", "recovered", "held_out_similar")
-        },
+        **recovered("voted", chosen.points, _VOTING),
+        **_rounded("pooled_", pooled),
         "pooled_candidates": len(everything),
-        "pooled_precision": round(pooled["precision"], 3),
         "distinct": len(_merged(images, [chosen], 0.95)),
         "residual": round(chosen.residual, 3),
         "residual_at_truth": round(residual, 3),
@@ -156,6 +182,11 @@ def evaluate(
     draw_images(images, matches, workdir / RECONSTRUCTIONS)
     _draw_outputs(network, images, matches, workdir / OUTPUTS)
     return results
+
+
+def _rounded(of: str, counts: Mapping[str, int | float]) -> dict[str, int | float]:
+    """Return counts under names that begin with `of`, shares in three digits."""
+    return {f"{of}{name}": round(value, 3) for name, value in counts.items()}
 
 
 def matched(
@@ -248,17 +279,19 @@ def ceilings(
     Args:
       network: theta as the attack sees it, see `as_seen`.
     Returns: `ceiling` and `ceiling_70` count correlations above 0.9 and 0.7,
-      `ceiling_recovered` counts as `recovered` does.
+      `ceiling_recovered` counts as `recovered` does, beside its control.
     """
     points = jnp.asarray(images.points)
     outputs = homogeneous.apply(network, points)
     directions = kkt.directions(outputs, jnp.asarray(images.labels))
     estimates = ceiling.from_patterns(network, points, directions)
     alike = ceiling.correlations(images.points, estimates)
+    counts = matched(images, estimates, mean).summary()
     return {
         "ceiling": int((alike > 0.9).sum()),
         "ceiling_70": int((alike > 0.7).sum()),
-        "ceiling_recovered": int(matched(images, estimates, mean).recovered.sum()),
+        "ceiling_recovered": int(counts["recovered"]),
+        "ceiling_held_out_recovered": int(counts["held_out_recovered"]),
     }
 
 
@@ -269,7 +302,8 @@ def fit(
 
     Accuracy is averaged over classes, because held-out images are unbalanced.
     """
-    kind = experiment.training.loss
+    # Of weights that another program trained the configuration doesn't tell the loss.
+    kind = experiment.training.loss if network[-1].w.shape[1] == 1 else "logistic"
     outputs = homogeneous.apply(network, jnp.asarray(images.points))
     others = (images.held_out - images.mean).reshape(len(images.held_out), -1)
     other_outputs = homogeneous.apply(network, jnp.asarray(others))

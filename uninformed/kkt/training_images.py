@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from shadow import checks, sources
+from shadow import checks, files, sources
 
 # Labels of the vehicles in CIFAR-10, one class of "binary"; animals are the other.
 _VEHICLES = (0, 1, 8, 9)
@@ -47,21 +47,23 @@ class VictimImages:
       labels: their classes, (points,).
       held_out: images of the control (others, height, width, channels).
       held_out_labels: their classes, (others,).
+      shift: what was subtracted from all of them; None: the mean training image.
     """
 
     images: np.ndarray
     labels: np.ndarray
     held_out: np.ndarray
     held_out_labels: np.ndarray
+    shift: np.ndarray | None = None
 
     @property
     def mean(self) -> np.ndarray:
-        """Return the mean training image, which is subtracted from all of them."""
-        return self.images.mean(axis=0)
+        """Return what is subtracted from all images, the mean training image."""
+        return self.images.mean(axis=0) if self.shift is None else self.shift
 
     def fingerprint(self) -> str:
         """Return a hash of all images and labels."""
-        return checks.fingerprint([*map(checks.digest, dataclasses.astuple(self))])
+        return checks.fingerprint([*map(checks.digest, dataclasses.astuple(self)[:4])])
 
     @property
     def points(self) -> np.ndarray:
@@ -111,3 +113,23 @@ def load(config: PointsConfig, data_dir: str | None = None) -> VictimImages:
     return VictimImages(
         pool.images[chosen], labels[chosen], pool.images[others], labels[others]
     )
+
+
+def given(config: PointsConfig, data_dir: str | None = None) -> VictimImages:
+    """Load the images that another program trained on, which it sees as they are.
+
+    An .npz file may hold the array `mean`, which that program subtracted from them.
+
+    Raises: FieldError: see `load`; a mean of another shape.
+    """
+    images = load(config, data_dir)
+    shape = images.images.shape[1:]
+    mean = np.zeros(shape, np.float32)
+    if config.name.endswith(".npz"):
+        mean = files.read_arrays(config.name).get("mean", mean).astype(np.float32)
+    if mean.size != np.prod(shape):
+        wrong = (
+            f"{{}} is {config.name!r}, whose mean has shape {mean.shape}, not {shape}."
+        )
+        raise checks.FieldError("name", wrong)
+    return dataclasses.replace(images, shift=mean.reshape(shape))

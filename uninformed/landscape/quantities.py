@@ -48,8 +48,12 @@ def measure(
       noise: L2 distance to the nearest image of noise.
       ssim: SSIM with the nearest training image.
       held_out_ssim: SSIM with the nearest of as many held-out images.
+      similar: number of different training images that some image resembles, by an SSIM
+        above 0.4.
       recovered: number of recovered images.
       distinct: number of different training images that these resemble.
+      held_out_similar, held_out_recovered, held_out_distinct: the same counts of as
+        many held-out images, which change places with the training images.
       spread: L2 distance between the images themselves.
       in_two: share of the squared movement that lies in two directions, which are the
         same for all images of a start.
@@ -82,21 +86,35 @@ def _of_one(sets: Sets, start: np.ndarray, images: np.ndarray) -> Measured:
         gaps = images - getattr(sets, kind)[alike[kind].argmax(axis=1)]
         lengths = np.sqrt(np.sum(gaps**2, axis=(1, 2, 3)))
         distances[kind] = np.asarray(np.mean(lengths))
-    best = alike["truth"].max(axis=1)
-    others = np.maximum(alike["held_out"].max(axis=1), alike["partition"].max(axis=1))
-    true: Bool[np.ndarray, " images"] = (best > candidates.SIMILAR) & (best > others)
-    as_many = alike["held_out"][:, : len(sets.truth)]
+    as_many, rest = np.split(alike["held_out"], [len(sets.truth)], axis=1)
+    # The training images, and the control in their place.
+    true = _counted(alike["truth"], alike["held_out"], alike["partition"])
+    control = _counted(as_many, rest, alike["partition"], alike["truth"])
     count = len(images)
     moves, flat = (images - start).reshape(count, -1), images.reshape(count, -1)
     energies = np.linalg.svd(moves, compute_uv=False) ** 2
     pairs = np.linalg.norm(flat[:, None] - flat[None], axis=2)
     return {
         **distances,
-        "ssim": best.mean(),
+        **{f"held_out_{name}": value.sum() for name, value in control.items()},
+        **{name: value.sum() for name, value in true.items()},
+        "ssim": alike["truth"].max(axis=1).mean(),
         "held_out_ssim": as_many.max(axis=1).mean(),
-        "recovered": true.sum(),
-        "distinct": np.asarray(len(np.unique(alike["truth"].argmax(axis=1)[true]))),
         "spread": pairs.sum() / (count * (count - 1)),
         "in_two": energies[:2].sum() / max(energies.sum(), np.finfo(float).tiny),
-        "true": true,
+        "true": true["recovered"],
+    }
+
+
+def _counted(
+    alike: Float[np.ndarray, "images targets"], *others: np.ndarray
+) -> dict[str, Bool[np.ndarray, " counted"]]:
+    """Return which targets and images count as similar, recovered and distinct."""
+    best, rival = alike.max(axis=1), np.concatenate(others, axis=1).max(axis=1)
+    recovered = (best > candidates.SIMILAR) & (best > rival)
+    nearest = alike.argmax(axis=1)[recovered]
+    return {
+        "similar": (alike > candidates.SIMILAR).any(axis=0),
+        "recovered": recovered,
+        "distinct": np.isin(np.arange(alike.shape[1]), nearest),
     }

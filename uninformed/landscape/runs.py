@@ -190,27 +190,40 @@ def run(
     # The KKT attack is in float32; lower problems need float64 for their tolerance.
     double = jax.enable_x64(method != "kkt")
     with double, jax.default_matmul_precision("highest"):
-        if method == "kkt":
-            attack, victim = _kkt(config, sets, workdir, progress=progress)
-        else:
-            attack, victim = _bilevel(config, method, sets, workdir, record)
-        # Batches that are on disk are read, not run again.
-        with bars.bar(total=total, desc=method, unit=" starts", show=progress) as bar:
+        # Steps are counted for each start. Batches that are on disk are read, not run.
+        steps = (config.kkt if method == "kkt" else config.attack).steps
+        told: dict[str, Any] = {"desc": method, "unit": " steps", "show": progress}
+        with bars.bar(total=total * steps, **told) as bar:
+            # Called with a number of steps that a whole batch has made.
+            def tick(count: Any) -> None:
+                bar.update(int(count) * min(config.at_once, total - first))
+
+            if method == "kkt":
+                attack, victim = _kkt(config, sets, workdir, tick, progress=progress)
+            else:
+                attack, victim = _bilevel(
+                    config, method, sets, workdir, record, tick if progress else None
+                )
             while first < total:
                 batch = images[first : first + config.at_once]
                 file = workdir / "ends" / f"{method}_{first:04d}.npz"
                 make = functools.partial(attack, batch)
                 parts.append(records.kept(file, record, f"The batch in {file}", make))
                 # An earlier call may have made larger batches.
-                done = len(parts[-1]["images"])
-                first += done
-                bar.update(done)
+                jax.effects_barrier()
+                first += len(parts[-1]["images"])
+                bar.update(first * steps - bar.n)
     joined: Any = {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
     return Outcomes(**joined, **victim)
 
 
 def _bilevel(
-    config: LandscapeConfig, method: str, sets: Sets, workdir: Path, record: Record
+    config: LandscapeConfig,
+    method: str,
+    sets: Sets,
+    workdir: Path,
+    record: Record,
+    tick: Callable[[Any], None] | None,
 ) -> tuple[BatchAttack, dict[str, Any]]:
     """Prepare `bilevel` or `matching` on the victim of squared errors.
 
@@ -247,7 +260,7 @@ def _bilevel(
     @jax.vmap
     def from_start(points: jax.Array) -> tuple[bilevel.Ended, jax.Array]:
         ended = solver(
-            config.attack, attack_problem, released, points, targets, lower_init
+            config.attack, attack_problem, released, points, targets, lower_init, tick
         )
         errors = lower.outputs(released, ended.points) - targets
         return ended, 0.5 * errors**2
@@ -275,7 +288,12 @@ def _bilevel(
 
 
 def _kkt(
-    config: LandscapeConfig, sets: Sets, workdir: Path, *, progress: bool
+    config: LandscapeConfig,
+    sets: Sets,
+    workdir: Path,
+    tick: Callable[[Any], None],
+    *,
+    progress: bool,
 ) -> tuple[BatchAttack, dict[str, Any]]:
     """Prepare the KKT attack on a homogeneous network of mean-subtracted images."""
     images = VictimImages(
@@ -302,6 +320,7 @@ def _kkt(
             keys=jnp.stack([key] * len(batch)),
             mean=mean,
             starts=jnp.asarray(batch.reshape(len(batch), points, -1) - mean),
+            tick=tick,
         )
         ends = np.stack([kkt_run.points for kkt_run in kkt_runs])
         outputs = np.stack(

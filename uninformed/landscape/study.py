@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from shadow import checks, files, records
+from uninformed import candidates
 from uninformed.landscape import conclusions, detection, maps, mixtures, runs
 from uninformed.landscape.quantities import Measured, measure
 from uninformed.landscape.runs import LandscapeConfig, Outcomes
@@ -23,8 +24,12 @@ _COLUMNS = (
     "partition",
     "ssim",
     "held_out_ssim",
+    "similar",
+    "held_out_similar",
     "recovered",
+    "held_out_recovered",
     "distinct",
+    "held_out_distinct",
 )
 
 
@@ -84,6 +89,10 @@ def run(
         detected["informed"]["retraining"] |= detection.gap(retrained)
     ended = {method: outcomes[method].images for method in config.methods}
     results = {
+        "verdict": "\n".join(
+            f"{method}: {_verdict(names, values, len(sets.truth))}"
+            for method, values in measured.items()
+        ),
         "seconds": {method: clock.seconds[method] for method in config.methods},
         "starts": names,
         **{
@@ -107,6 +116,24 @@ def run(
     return results
 
 
+def _verdict(names: Sequence[str], measured: Measured, count: int) -> str:
+    """Say what came out of starts that an adversary has, without mixtures."""
+    looks = {}
+    for name in mixtures.unmixed(names):
+        if not mixtures.holds_truth(name):
+            row = {
+                n: int(v[names.index(name)]) for n, v in measured.items() if v.ndim == 1
+            }
+            looks[f"begun at {name}, "] = row | {
+                "targets": count,
+                "held_out_targets": count,
+                "recovered": row["distinct"],
+                "candidates_recovered": row["distinct"],
+                "held_out_recovered": row["held_out_distinct"],
+            }
+    return candidates.verdict(looks)
+
+
 def _rounded(value: Any) -> Any:
     """Round every float in nested dictionaries and lists to four digits."""
     if isinstance(value, Mapping):
@@ -119,7 +146,7 @@ def _rounded(value: Any) -> Any:
 def _table(results: Mapping[str, Any], methods: Sequence[str]) -> str:
     """Write results as lines: Table 1 and more columns, conclusions, AUC."""
     shown = mixtures.unmixed(results["starts"])
-    lines = []
+    lines = [results["verdict"], candidates.NO_PROTECTION, ""]
     for method in methods:
         head = "".join(f"{name:>19}" for name in _COLUMNS)
         lines.append(f"{method + ' from':<24}{head}")

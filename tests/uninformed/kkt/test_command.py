@@ -9,7 +9,7 @@ import pytest
 
 from configs import kkt as config_file
 from informed import cli
-from shadow import bars, checks
+from shadow import bars, checks, safetensors
 from shadow.store import ConfigurationMismatchError
 from tests.uninformed.kkt.small_experiment import small
 from uninformed.kkt import experiment, scoring, training_images
@@ -87,3 +87,51 @@ def test_command_line(quiet, tmp_path, capsys, monkeypatch):
     assert ("/20 " in printed.err) != quiet
     results = json.loads(printed.out.splitlines()[-1])
     assert results == json.loads((tmp_path / "results.json").read_text())
+
+
+@pytest.fixture
+def theirs(tmp_path, monkeypatch, digits):
+    """A victim of ours as PyTorch would have kept it, and its images: both files."""
+    config = small()
+    images = training_images.load(config.data)
+    network = experiment.victim(config, images, tmp_path / "network.npz")
+    layers = {f"{2 * i}.weight": np.asarray(of.w.T) for i, of in enumerate(network)}
+    layers["0.bias"] = np.asarray(network[0].b)
+    safetensors.write(tmp_path / "victim.safetensors", layers)
+    arrays = {"images": digits.images, "labels": digits.labels % 2}
+    np.savez(tmp_path / "mine.npz", **arrays, mean=images.mean)
+    monkeypatch.chdir(tmp_path)
+    return config, images, network
+
+
+def test_weights_of_another_program_have_a_margin(theirs, tmp_path):
+    config, images, network = theirs
+    file = tmp_path / "victim.safetensors"
+    found = experiment.foreign(config.attack, images, file)
+    for one, other in zip(found, network, strict=True):
+        np.testing.assert_array_equal(one.w, other.w)
+    for labels, wrong in ((1 - images.labels, 20), (images.labels + 1, 20)):
+        turned = dataclasses.replace(images, labels=labels)
+        with pytest.raises(ValueError, match=rf"classifies {wrong} of 20 training"):
+            experiment.foreign(config.attack, turned, file)
+
+
+@pytest.mark.parametrize("option", ["--weights=a.npz", "--data=digits"])
+def test_weights_and_data_come_together(option, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["kkt", option, f"--workdir={tmp_path}"])
+    assert "--weights and --data together" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_weights_of_another_program_are_attacked_as_ours(theirs, tmp_path, capsys):
+    ours = scoring.run(theirs[0], tmp_path)
+    arguments = ["--weights=victim.safetensors", "--data=mine.npz", "--workdir=runs"]
+    cli.main(["kkt", *arguments, "--config=kkt:digits", "--config.attack.steps=20"])
+    lines = capsys.readouterr().out.splitlines()
+    found = json.loads((tmp_path / "runs" / "results.json").read_text())
+    assert lines[0] == found["verdict"] == ours["verdict"]
+    for name in found.keys() - {"train_s", "attack_s"}:
+        assert found[name] == ours[name]
+    for name in found.keys() - {"verdict"}:
+        assert any(line.startswith(name.replace("held_out_", "")) for line in lines)

@@ -41,3 +41,16 @@ def test_too_many_points_are_refused():
         field, value = next(iter(change.items()))
         with pytest.raises(ValueError, match=rf"{field} (is )?{value}"):
             training_images.load(PointsConfig(name="digits", classes="all", **change))
+
+
+def test_another_program_sees_pixels_less_the_mean_of_the_file(tmp_path, digits):
+    config = PointsConfig(name=str(tmp_path / "mine.npz"), points=20)
+    arrays = {"images": digits.images, "labels": digits.labels}
+    for mean in (0.0, 0.5):
+        np.savez(config.name, **arrays, mean=np.full((8, 8), mean))
+        images = training_images.given(config)
+        flat = images.images.reshape(20, -1)
+        np.testing.assert_allclose(images.points, flat - mean, atol=1e-6)
+    np.savez(config.name, **arrays, mean=np.zeros(3))
+    with pytest.raises(ValueError, match=r"^name is .* whose mean has shape \(3,\)"):
+        training_images.given(config)

@@ -1,0 +1,40 @@
+"""What adversaries with weights alone know, and what their attacks return."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from shadow.victims import Victim
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Architecture:
+    """The knowledge of an adversary who sees weights alone; None: it isn't known.
+
+    Attributes:
+      victim: the architecture of a homogeneous network, and the layout of its theta
+        (`uninformed.homogeneous.victim`).
+      lower: the victim's training problem (`uninformed.bilevel.Lower`).
+      targets: labels of the training points as numbers, (points,).
+      mean: the mean training point, which was subtracted from all of them, (inputs,).
+    """
+
+    victim: Victim | None = None
+    lower: Any = None
+    targets: Float[np.ndarray, " points"] | None = None
+    mean: Float[np.ndarray, " inputs"] | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Candidates:
+    """The points that attacks on weights alone return for each release, in no order.
+
+    Attributes:
+      points: (releases, candidates, inputs), as the network sees points.
+      scores: (releases, candidates), larger for candidates that explain more of theta.
+    """
+
+    points: Float[np.ndarray, "releases candidates inputs"]
+    scores: Float[np.ndarray, "releases candidates"]
