@@ -6,25 +6,29 @@ A file returns an ml_collections ConfigDict; no other module sees one.
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
 import informed
 from informed.cli import registering
-from informed.experiment.settings import Experiment
 from shadow import checks
+
+if TYPE_CHECKING:
+    from informed.experiment.settings import Experiment
 
 _PACKAGE = Path(informed.__file__).parent
 
 
-def load_experiment(overrides: Sequence[str]) -> Experiment:
+def load_experiment(overrides: Sequence[str]) -> "Experiment":
     """Load an experiment from `--config=FILE` and `--config.field=value` arguments.
 
     Raises: ValueError: no file, an unknown field (with the nearest name), or a value of
       the wrong type.
     """
+    from informed.experiment.settings import Experiment
+
     return Experiment.from_mapping(values(overrides))
 
 

@@ -16,7 +16,6 @@ import jax
 from informed import report
 from informed.attacks import registry
 from informed.cli import gate
-from informed.cli.command_table import refuse_unknown
 from informed.cli.configuration import load_experiment, values
 from informed.experiment import evaluation, pipeline
 from informed.experiment.stored import Paths
@@ -30,53 +29,10 @@ _WEIGHTS_ALONE = {
 }
 
 
-def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
-    """Add the arguments of the command `name`."""
-    if name == "attacks":
-        return
-    add_places(command, required=True)
-    if name == "run":
-        gate.add_argument(command)
-    if name == "attack":
-        command.add_argument(
-            "--only", metavar="NAME", help="one of config.attacks (default: all)"
-        )
-        command.add_argument(
-            "--distributed",
-            nargs="?",
-            const="auto",
-            metavar="HOST:PORT,I/N",
-            help="join as process I of N training one RecoNN; with no value, read this"
-            " from Slurm or Open MPI",
-        )
-
-
-def add_places(command: argparse.ArgumentParser, *, required: bool) -> None:
-    """Add the arguments for where a command reads and writes, and for its output.
-
-    Args:
-      required: whether --workdir is required.
-    """
-    command.add_argument("--workdir", required=required)
-    command.add_argument(
-        "--shadow",
-        help="attack the shadow models of another workdir, or of an address such"
-        " as s3://bucket/mnist",
-    )
-    command.add_argument("--data_dir", help="TFDS folder (default: TFDS_DATA_DIR)")
-    command.add_argument(
-        "--accept-versions",
-        action="store_true",
-        help="go on with what other versions of jax or of this package made",
-    )
-    command.add_argument("--quiet", action="store_true", help="no progress bars")
-
-
 def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     """Run a command and print its results."""
     command = arguments.command
     if command == "attacks":
-        refuse_unknown(rest)
         print(_attacks(as_json=arguments.json))
         return
     workdir = folder(arguments.workdir)
@@ -88,7 +44,7 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     paths = Paths(
         workdir=workdir, shadow=arguments.shadow or workdir, data_dir=arguments.data_dir
     )
-    max_success = gate.of_arguments(arguments) if command == "run" else None
+    max_success = arguments.max_success if command == "run" else None
     experiment = load_experiment(rest)
     if command == "attack":
         if arguments.distributed:
