@@ -150,7 +150,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
         words = os.environ.get("COMP_LINE", "").split()
         asked = next((word for word in words[1:] if word in COMMANDS), "")
-        completion.answer(*parser_of(asked), asked)
+        completion.answer(*parser_of(asked))
     if argv[:1] == ["help"]:
         argv = ["--help", *argv[1:]]
     asked = next((word for word in argv if not word.startswith("-")), "")
