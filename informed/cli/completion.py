@@ -24,6 +24,7 @@ def answer(parser: options.Parser, one: options.Parser) -> None:
             action.completer = lambda names=names, **_: names  # type: ignore[attr-defined]
         if action.dest == "config":
             action.completer = _configurations  # type: ignore[attr-defined]
+        action.type = None  # what comes before may be wrong
     argcomplete.autocomplete(parser)
 
 

@@ -12,7 +12,7 @@ from absl import flags
 from ml_collections import ConfigDict, config_flags
 
 import informed
-from informed.cli import registering
+from informed.cli import options, registering
 from shadow import checks
 
 if TYPE_CHECKING:
@@ -88,7 +88,13 @@ def _parsed(
                 f" set one of its fields{_example(group[1])}."
             )
         elif isinstance(error, flags.Error | OSError):
-            line = str(error).strip().splitlines()[-1].strip()
+            line = str(error).strip().splitlines()[-1].strip().removeprefix("flag ")
+            for kind, number in (("int", "a whole number"), ("float", "a number")):
+                line = re.sub(
+                    rf": (invalid|could not) .*\b{kind}\b.*:",
+                    f": expected {number}, got",
+                    line,
+                )
         raise ValueError(line) from error
 
 
@@ -155,5 +161,5 @@ def resolve(name: str) -> Path:
         return place / f"{name}.py"
     raise ValueError(
         f"Expected --config=FILE or --config=NAME; there is no file {name!r}. Shipped"
-        f" are {', '.join(names()) or 'none'}."
+        f" are {', '.join(names()) or 'none'}.{options.did_you_mean(name, names())}"
     )

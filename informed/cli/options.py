@@ -22,7 +22,6 @@ ACTIONS = ("info", "verify", "merge")  # on stores of shadow models
 SAMPLE = 8
 FORWARDED = ("TFDS_DATA_DIR",)
 CONFIGURED = ("run", "shadow", "attack", "evaluate", "kkt", "landscape")
-_DATA_FILES = (".npz", ".csv")
 
 
 class Parser(argparse.ArgumentParser):
@@ -145,10 +144,20 @@ def missing(path: str | Path, what: str = "file") -> str:
     return f"there is no {what} {str(path)!r}.{hint or ' Check the path.'}"
 
 
-def _file(text: str) -> Path:
-    if not Path(text).is_file():
-        raise argparse.ArgumentTypeError(missing(text))
-    return Path(text)
+def _existing(what: str, exists: Callable[[Path], bool]) -> Callable[[str], Any]:
+    """Return a reader of paths that must exist; `what` names the path in errors."""
+
+    def read(text: str) -> Path:
+        if not exists(Path(text)):
+            raise argparse.ArgumentTypeError(missing(text, what))
+        return Path(text)
+
+    return read
+
+
+_file = _existing("file", Path.is_file)
+_audit = _existing("audit and no work directory", Path.exists)
+_run = _existing("folder", Path.is_dir)
 
 
 def _training(text: str) -> str:
@@ -160,22 +169,9 @@ def _training(text: str) -> str:
 
 
 def _data(text: str) -> str:
-    is_path = text.endswith(_DATA_FILES) or text.startswith((".", "/"))
-    if is_path and not Path(text).exists():
-        raise argparse.ArgumentTypeError(missing(text))
-    return text
-
-
-def _folder(text: str) -> str:
-    if "://" not in text and not Path(text).is_dir():
-        raise argparse.ArgumentTypeError(missing(text, "folder"))
-    return text
-
-
-def _audit_or_folder(text: str) -> str:
-    if not Path(text).exists():
-        raise argparse.ArgumentTypeError(missing(text, "audit and no work directory"))
-    return text
+    if text.endswith((".npz", ".csv")) or text.startswith((".", "/")):
+        _existing("file", Path.exists)(text)
+    return text  # or the name of a data set
 
 
 def require_folders(arguments: argparse.Namespace) -> None:
@@ -293,13 +289,13 @@ def _add_page(parser: argparse.ArgumentParser, name: str) -> None:
     add = _adder(parser)
     if name == "compare":
         about = "what `informed audit --out` wrote, or the folder of a run"
-        add("source", about, _audit_or_folder, "AUDIT.json|WORKDIR")
+        add("source", about, _audit, "AUDIT.json|WORKDIR")
     else:
-        add("workdir", "folder of a run", _folder, "WORKDIR")
+        add("workdir", "folder of a run", _run, "WORKDIR")
         add("--out", "the page (default: WORKDIR/report.html)", str, "FILE.html")
         _add_shared(add, "data-dir", "redact")
     about = "where the models are that were attacked (default: WORKDIR)"
-    add("--shadow", about, _folder, "DIR")
+    add("--shadow", about, str, "DIR")
     _add_shared(add, "registers", "quiet")
 
 
@@ -320,10 +316,7 @@ def _add_run(parser: argparse.ArgumentParser, name: str) -> None:
     add("--config", about, str, "FILE[:SIZE]", required=not is_shadow)
     about = "folder that the run reads and writes"
     add("--workdir", about, str, "DIR", required=not is_shadow)
-    about = (
-        "attack the shadow models of another workdir, or of an address such as"
-        " s3://bucket/mnist"
-    )
+    about = "attack the shadow models of another workdir, or of s3://bucket/mnist"
     add("--shadow", about, str, "DIR")
     about = "go on with what other versions of jax or of this package made"
     add("--accept-versions", about)
@@ -334,10 +327,7 @@ def _add_run(parser: argparse.ArgumentParser, name: str) -> None:
         _add_shared(add, "max-success")
     elif name == "attack":
         add("--only", "one of config.attacks (default: all)", str, "NAME")
-        about = (
-            "join as process I of N training one RecoNN; with no value, read this from"
-            " Slurm or Open MPI"
-        )
+        about = "train one RecoNN as process I of N; no value: read Slurm or Open MPI"
         more = {"nargs": "?", "const": "auto"}
         add("--distributed", about, str, "HOST:PORT,I/N", **more)
 
@@ -360,8 +350,7 @@ def _add_shadow(add: Callable[..., None]) -> None:
     about = "of a CNN that is trained, one of docs/gpus.md (default: suits the device)"
     add("--form", about, str)
     about = (
-        "the same bits from every process on the same kind of GPU; slower. verify: of a"
-        " store that was made so"
+        "the same bits on the same kind of GPU; slower. verify: if STORE was made so"
     )
     add("--deterministic", about)
     about = "keep compiled programs there, for the next workers; yours alone"
@@ -377,8 +366,7 @@ def _add_bound(parser: argparse.ArgumentParser, name: str) -> None:
         )
         add("--noise-multiplier", about, _NOISE, "SIGMA")
         about = (
-            "what Opacus or jax-privacy keep of a training, in place of"
-            " --noise-multiplier and the training: see docs/privacy.md"
+            "history that Opacus or jax-privacy kept, in place of noise and training"
         )
         add("--from", about, _file, "FILE.json", dest="history")
     else:

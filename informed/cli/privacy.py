@@ -151,6 +151,8 @@ def _of_history(
     try:
         text = arguments.history.read_text()
         values = json.loads(text, object_pairs_hook=_once)
+    except domain.FieldError as error:
+        raise error.within(str(arguments.history)) from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(
             f"Expected {arguments.history} to be JSON, such as json.dump of"

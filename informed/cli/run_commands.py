@@ -19,7 +19,7 @@ from informed.cli import gate
 from informed.cli.configuration import load_experiment, values
 from informed.experiment import evaluation, pipeline
 from informed.experiment.stored import Paths
-from shadow import places, reserved
+from shadow import checks, places, reserved
 from shadow.launchers.share import Share
 
 # Command -> the module that runs this experiment on weights alone.
@@ -50,7 +50,8 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         if arguments.distributed:
             _join(arguments.distributed)
         progress = not arguments.quiet and not jax.process_index()
-        pipeline.attack(experiment, paths, only=arguments.only, progress=progress)
+        with checks.called({"config.attacks": "--only"}):
+            pipeline.attack(experiment, paths, only=arguments.only, progress=progress)
         done = {"stage": command, "done": True}
         print(json.dumps(done) if arguments.json else f"{command}: done, in {workdir}")
         return
