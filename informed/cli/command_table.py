@@ -163,13 +163,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     if asked not in COMMANDS:
         hint = options.did_you_mean(asked, COMMANDS)
         what = f"there is no command {asked!r}.{hint}" if asked else "missing command."
-        parser.error(f"{what} Commands: {', '.join(COMMANDS)}. See `informed --help`")
+        parser.error(f"{what} Commands: {', '.join(COMMANDS)}. See `informed --help`.")
     others = [*argv]
     others.remove(asked)
     arguments, rest = parser.parse_known_args([asked, *one.spelled(others)])
     surplus = [word for word in rest if not word.startswith("--config.")]
     if surplus and asked != "shadow":  # whose stores may follow options
-        one.error(f"unexpected {surplus[0]!r}. See `informed {asked} --help`")
+        one.error(f"unexpected {surplus[0]!r}. See `informed {asked} --help`.")
     if getattr(arguments, "config", None):
         rest.insert(0, f"--config={arguments.config}")
     arguments.argv = argv
@@ -228,11 +228,9 @@ def _as_typed(error: Exception, parser: argparse.ArgumentParser) -> Exception:
     """Return the error of a field by the option that set the field, if one did."""
     from dp.domain import FieldError
 
-    if not isinstance(error, FieldError):
-        return error
-    taken = [action for action in parser._actions if action.option_strings]
-    names = {action.dest: action.option_strings[0] for action in taken}
-    return error.called({"name": names.get("data", "name"), **names})
+    names = {a.dest: a.option_strings[0] for a in parser._actions if a.option_strings}
+    names.setdefault("name", names.get("data", "name"))
+    return error.called(names) if isinstance(error, FieldError) else error
 
 
 def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:

@@ -35,13 +35,11 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the error on one line, and exit with 2."""
-        text = message.removeprefix("argument ")
-        text = re.sub("expected (one|at least one) argument$", "expected a value", text)
-        missing = text.removeprefix("the following arguments are required: ")
-        if missing != text:
-            text = f"missing {missing}. Example: {self.example}"
-        end = "" if text.endswith((".", "?")) or missing != text else "."
-        print(f"{self.prog}: {text}{end}", file=sys.stderr)
+        text = message.replace("expected one argument", "expected a value.")
+        text = text.replace("ignored explicit argument", "takes no value, got")
+        text, missing = re.subn("^the following .* required: ", "missing ", text)
+        text += f". Example: {self.example}" * missing
+        print(f"{self.prog}: {text.removeprefix('argument ')}", file=sys.stderr)
         sys.exit(2)
 
     def spelled(self, words: Sequence[str]) -> list[str]:
@@ -60,9 +58,9 @@ class Parser(argparse.ArgumentParser):
                 option = option.replace("_", "-")
                 if option not in known:
                     stem = "--" + option.lstrip("-").partition(".")[0]
+                    hint = did_you_mean(stem, known)
                     self.error(
-                        f"unknown option {word!r}.{did_you_mean(stem, known)}"
-                        f" See `{self.prog} --help`"
+                        f"unknown option {word!r}.{hint} See `{self.prog} --help`."
                     )
             spelled.append(option + equals + value)
         return spelled
@@ -148,14 +146,17 @@ def _existing(what: str, exists: Callable[[Path], bool]) -> Callable[[str], Any]
     """Return a reader of paths that must exist; `what` names the path in errors."""
 
     def read(text: str) -> Path:
-        if not exists(Path(text)):
-            raise argparse.ArgumentTypeError(missing(text, what))
-        return Path(text)
+        try:
+            if exists(Path(text)):
+                return Path(text)
+        except OSError as error:
+            raise argparse.ArgumentTypeError(f"{text!r}: {error.strerror}.") from error
+        raise argparse.ArgumentTypeError(missing(text, what))
 
     return read
 
 
-_file = _existing("file", Path.is_file)
+_file = _existing("file", lambda path: path.exists() and not path.is_dir())
 _audit = _existing("audit and no work directory", Path.exists)
 _run = _existing("folder", Path.is_dir)
 
@@ -397,8 +398,8 @@ def _add_bound(parser: argparse.ArgumentParser, name: str) -> None:
     )
     group("--steps", about, _COUNT, "N")
     about = (
-        "with --steps: how likely a record takes part in a step (default: 1, full"
-        " batches); counts only while it is secret who takes part when"
+        "probability that a record takes part in a step (default: 1, full batches);"
+        " counts only while it is secret who takes part when"
     )
     group("--sampling-probability", about, _PROBABILITY, "P")
     about = (
