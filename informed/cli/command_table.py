@@ -19,26 +19,26 @@ _STORY = """\
 Can one training record be read back out of a released model?
 
 Your own training, one page:
-  informed audit mine.py:train --data mine.npz --check    seconds: what applies
+  informed audit mine.py:train --data mine.npz --check    which attacks apply
   informed audit mine.py:train --data mine.npz --minutes 30 --out audit.html
   informed compare audit.json                             attacks side by side
 
-The attacks of the papers, in stages that go on where they were interrupted:
+The attacks of the papers, in stages that resume where they were interrupted:
   informed run --config=configs/digits.py --workdir=runs/digits
   informed report runs/digits                             its page
 
-How much noise stops it:
+How much noise prevents it:
   informed bound --noise-multiplier 1 --steps 100 --kappa 1e-3
   informed calibrate --gamma 0.01 --steps 100 --kappa 1e-3
 """
 _END = """\
-informed COMMAND --help has an example. Exit codes: 0 done, 2 an error in one line,
-3 the audit's pre-flight found what has to be mended first, 4 --max-success isn't
-shown to hold, 130 interrupted.
+informed COMMAND --help has its options and an example. Exit codes: 0 done, 2 an error
+in one line, 3 the audit's pre-flight found something to fix first, 4 --max-success was
+not shown to hold, 130 interrupted.
 """
 _CONFIGURED = """\
 Every field of a configuration can be set: --config.shadow.count=20000.
-Finished stages do nothing, interrupted ones go on where they were.
+Finished stages are skipped; interrupted ones resume where they were.
 """
 _STAGE = "informed {} --config=configs/digits.py --workdir=runs/digits"
 _TRAINING = "--records 60000 --batch 256 --epochs 15 --sampling shuffled --kappa 0.01"
@@ -65,65 +65,67 @@ class Command(NamedTuple):
 _RUN, _AUDIT = "informed.cli.run_commands", "informed.cli.audit_command"
 _BOUND = "informed.cli.privacy"
 COMMANDS = {
-    "run": Command(_RUN, "all stages: shadow, attack, evaluate"),
-    "shadow": Command(
-        "informed.cli.shadow_command",
-        "train shadow and released models; info, verify, merge: of stores",
-        "informed shadow plan --config=configs/mnist.py --workdir=runs/mnist\n"
-        "  informed shadow --config=configs/mnist.py --workdir=runs/mnist",
-    ),
-    "attack": Command(
-        _RUN,
-        "attack the released models, by each of config.attacks",
-        f"{_STAGE} --only reconn",
-    ),
-    "evaluate": Command(_RUN, "compare with the truth: table, pictures, results.json"),
-    "kkt": Command(
-        _RUN,
-        "weights alone: the KKT attack on a homogeneous network",
-        "informed kkt --config=configs/kkt.py --workdir=runs/kkt",
-    ),
-    "landscape": Command(
-        _RUN,
-        "weights alone: where attacks end, by where they begin",
-        "informed landscape --config=configs/landscape.py --workdir=runs/ends",
-    ),
-    "attacks": Command(
-        _RUN,
-        "list all attacks: what each sees, needs to be told, and gives",
-        "informed attacks --json",
-        trains=False,
-    ),
-    "bound": Command(
-        _BOUND,
-        "how often reconstruction can succeed, given the noise of training",
-        f"informed bound --noise-multiplier 1.1 {_TRAINING}\n"
-        "  informed bound --noise-multiplier 1 --steps 100 --kappa 1e-3",
-        trains=False,
-    ),
-    "calibrate": Command(
-        _BOUND,
-        "the least noise that keeps reconstruction below a probability",
-        f"informed calibrate --gamma 0.02 {_TRAINING}\n"
-        "  informed calibrate --gamma 0.01 --steps 100 --kappa 1e-3",
-        trains=False,
-    ),
     "audit": Command(
         _AUDIT,
-        "your own training: can one record be read out of what it ships?",
+        "audit your own training: can one record be read out of what it releases?",
         "informed audit examples/audit_sklearn.py:train --data digits --fixed 100 \\\n"
         "      --targets 10 --minutes 10 --out audit.html --out audit.json",
         resumes=False,
     ),
     "compare": Command(
         _AUDIT,
-        "attacks side by side, of an audit's .json or a work directory",
+        "show attacks side by side, from an audit's .json or the folder of a run",
         "informed compare audit.json",
     ),
     "report": Command(
         _AUDIT,
-        "a page of any work directory: one .html file",
+        "write one page (.html) about a run",
         "informed report runs/digits --out digits.html",
+    ),
+    "run": Command(_RUN, "run all stages of an experiment: shadow, attack, evaluate"),
+    "shadow": Command(
+        "informed.cli.shadow_command",
+        "train shadow and released models; inspect, verify or merge stores of them",
+        "informed shadow plan --config=configs/mnist.py --workdir=runs/mnist\n"
+        "  informed shadow --config=configs/mnist.py --workdir=runs/mnist",
+    ),
+    "attack": Command(
+        _RUN,
+        "attack the released models with each of config.attacks",
+        f"{_STAGE} --only reconn",
+    ),
+    "evaluate": Command(
+        _RUN, "compare guesses with the true records: table, pictures, results.json"
+    ),
+    "kkt": Command(
+        _RUN,
+        "with the weights alone: the KKT attack on a homogeneous network",
+        "informed kkt --config=configs/kkt.py --workdir=runs/kkt",
+    ),
+    "landscape": Command(
+        _RUN,
+        "with the weights alone: where attacks end, by where they begin",
+        "informed landscape --config=configs/landscape.py --workdir=runs/ends",
+    ),
+    "attacks": Command(
+        _RUN,
+        "list all attacks: what each sees, needs to know, and gives",
+        "informed attacks --json",
+        trains=False,
+    ),
+    "bound": Command(
+        _BOUND,
+        "bound how often reconstruction can succeed, given the noise of training",
+        f"informed bound --noise-multiplier 1.1 {_TRAINING}\n"
+        "  informed bound --noise-multiplier 1 --steps 100 --kappa 1e-3",
+        trains=False,
+    ),
+    "calibrate": Command(
+        _BOUND,
+        "find the least noise that keeps reconstruction below a probability",
+        f"informed calibrate --gamma 0.02 {_TRAINING}\n"
+        "  informed calibrate --gamma 0.01 --steps 100 --kappa 1e-3",
+        trains=False,
     ),
 }
 _EXPECTED = (

@@ -34,10 +34,6 @@ def load_experiment(overrides: Sequence[str]) -> "Experiment":
 
 def values(overrides: Sequence[str]) -> dict[str, Any]:
     """Return the fields of a configuration file, after overrides, as nested dicts."""
-    if "--config" in overrides[:-1]:  # `--config FILE`, with a space
-        i = overrides.index("--config")
-        joined = f"--config={overrides[i + 1]}"
-        return values([*overrides[:i], joined, *overrides[i + 2 :]])
     argv, file = ["informed"], None
     for argument in overrides:
         if not argument.startswith("--config"):
