@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--models", type=int, default=4000)
     parser.add_argument("--targets", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=6)
-    parser.add_argument("--epochs", type=int, default=20, help="of network and refined")
+    parser.add_argument("--epochs", type=int, default=20, help="of network")
     parser.add_argument("--only", nargs="*", default=None, help="names of attacks")
     parser.add_argument("--workdir", type=Path, default=None)
     parser.add_argument("--figure", type=Path, default=None)
@@ -123,7 +123,7 @@ def _measured(arguments: argparse.Namespace, workdir: Path) -> dict[str, Any]:
 
 def _methods(epochs: int, cifar: bool) -> dict[str, Any]:
     """Return the reconstructors that are compared, by name."""
-    adam = reconn.adam_cosine(learning_rate=1e-3, weight_decay=1e-2)
+    adam = reconn.adam_cosine(learning_rate=2e-3, weight_decay=1e-2)
     if cifar:
         published = reconn.Network(
             module=reconn.transposed_cnn(**_TABLE_VII),
@@ -140,7 +140,7 @@ def _methods(epochs: int, cifar: bool) -> dict[str, Any]:
         )
     return {
         "kernel": reconn.Kernel(),
-        "refined": reconn.Refined(epochs=epochs),
+        "refined": reconn.Refined(),
         "network": reconn.Network(
             module=reconn.residual_cnn(), optimiser=adam, epochs=epochs, batch_size=64
         ),

@@ -2,7 +2,7 @@
 
 Protection from reconstruction needs less noise than protection from membership
 inference: `Calibration.epsilon`, the epsilon of the calibrated run, is often far above
-what anyone would call private. `informed calibrate` is this on the command line.
+what anyone would call private. `informed calibrate` prints it.
 """
 
 import dataclasses

@@ -4,7 +4,7 @@
 the outer product of the example's input a and the slope d of its loss in the layer's
 output, of squared length (|a|^2 + 1) |d|^2: a "ghost norm" (Goodfellow 2015; Li et al.
 2022). The gradient of losses weighted by min(1, C / length) is then the clipped sum. It
-takes one more backward pass, which skips the first of two layers.
+takes one more backward pass, which with one hidden layer skips the first layer.
 
 A convolution is such a layer with shared weights: there the sum over positions is taken
 of the gradient itself or of its Gram form, whichever is less (Bu et al. 2022).

@@ -235,7 +235,7 @@ class PoissonGaussian(Amplified):
 
     @property
     def full(self) -> Gaussian:
-        """The same run with everyone in every step, which protects less."""
+        """The same run with every record in every step, which protects less."""
         return Gaussian(
             noise_multiplier=self.noise_multiplier,
             steps=self.steps,

@@ -205,7 +205,7 @@ class ZeroConcentratedDP(Guarantee):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Laplace(PureDP):
-    """One number, released once with Laplace noise of scale sensitivity / eps."""
+    """The Laplace mechanism: one number, released with scale sensitivity / eps."""
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
         """Return the tight bound, and that of `PureDP`."""

@@ -1,16 +1,16 @@
-"""The adversary who knows all but one, and the face of the toolkit.
+"""The informed adversary, who knows all training records but one: attacks and audits.
 
-games      Algorithms 1 and 2 of the paper, by which attacks are judged
-attacks/   the attacks, one a row of `attacks.registry`
-play       how an attack is played
-metrics/   where a target meets a guess
-experiment/ the main job: from a configuration to results
-audit/     one's own training, in one command
-report/    the result of either: JSON, CSV, a page, pictures
-cli/       the command `informed`
+games          Algorithms 1 and 2 of the paper, by which attacks are judged
+attacks/       the attacks, one per row of `attacks.registry`
+adversary_runs training as the adversary runs it
+play           run one attack under a time limit
+metrics/       compare guesses with the true records
+experiment/    runs of the papers' experiments, from a configuration to results
+audit/         attacks on a user's own training function
+report/        results of runs and audits: JSON, CSV, a page, pictures
+cli/           the command `informed`
 
-Names are loaded when they are asked for, so that a command that needs no JAX doesn't
-wait for it.
+Names are imported on first use, so that commands that don't need JAX start fast.
 """
 
 from typing import TYPE_CHECKING

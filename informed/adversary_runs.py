@@ -1,4 +1,7 @@
-"""A as the adversary runs it: with the randomness that they know, the rest drawn."""
+"""Run the training algorithm A as the adversary can: unknown randomness is drawn anew.
+
+Attacks that retrain models (inversion, span, seeds, membership) use it.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,20 +27,19 @@ def adversary_runs(
     algorithm: Algorithm | None = None,
     dtype: Any = np.float32,
 ) -> Runs:
-    """Prepare A as the adversary runs it: what isn't told of its randomness is drawn.
+    """Prepare A as the adversary runs it, with unknown randomness drawn from `key`.
 
     Args:
-      knowledge: fixed and algorithm are needed. An initialisation for each release is
-        that of the releases, and of no other run: it is used by way of `starts` alone.
-      key: of all that isn't told, noise included; or the number of a run -> its key.
-      width: rows at once on one device, or processes.
-      starts: number of a run -> theta_0; None: the one that is told, or drawn.
-      own_keys: number of a run -> what A draws its own randomness from, as A takes it;
-        None: the key that is told, or drawn.
-      algorithm: to run in the place of the one that is told, such as that without its
-        noise.
-      dtype: of images, and of theta_0 where it is drawn.
-    Raises: FieldError: a fact that it needs is None.
+      knowledge: fixed and algorithm are needed. Initialisations per release are used
+        only if `starts` selects them, because they belong to no other run.
+      key: draws all unknown randomness, noise included; or number of a run -> its key.
+      width: number of models at once on one device, or of processes.
+      starts: number of a run -> theta_0; None: the known one, or drawn.
+      own_keys: number of a run -> the key or seed of A's own randomness, as A takes it;
+        None: the known one, or drawn.
+      algorithm: runs in place of the known one, such as the same without noise.
+      dtype: type of images, and of theta_0 if it is drawn.
+    Raises: FieldError: fixed or algorithm is None.
     """
     require_told(knowledge, "fixed", "algorithm")
     assert knowledge.fixed is not None
@@ -58,7 +60,7 @@ def adversary_draws(
     own_keys: Numbered | None = None,
     dtype: Any = np.float32,
 ) -> Callable[[Any], Draw]:
-    """Give the randomness of a run by its number; see `adversary_runs`."""
+    """Return a function from a run's number to its randomness; see `adversary_runs`."""
     algorithm, training_key = knowledge.algorithm, knowledge.training_key
     start = knowledge.initialisation
     assert algorithm is not None

@@ -1,4 +1,4 @@
-"""The two games of the paper, by which attacks are judged.
+"""The reconstruction and the membership game: play an attack, return error or success.
 
 Source: Balle et al. 2022, Algorithms 1 and 2.
 """
@@ -31,15 +31,15 @@ def reconstruction_game(
 
     Args:
       attack: the reconstruction attack R.
-      factory: the developer, who holds D_- and A; trains in the role "released",
-        whatever the factory's, so that no private randomness is a shadow model's.
+      factory: the developer, who holds D_- and A. It trains in the role "released",
+        whatever its own role, so that no shadow model shares its private randomness.
       targets: z of each game.
-      knowledge: what this adversary is told.
+      knowledge: what this adversary knows.
       error: l(z, z-hat), (releases, ...) twice -> (releases,).
       key: the adversary's own randomness.
       view: what the developer publishes of theta; default: all of it.
     Returns: the error of every game.
-    Raises: ValueError: a target is in the fixed set, or guesses of another shape.
+    Raises: ValueError: a target is in the fixed set, or guesses have another shape.
     """
     _require_unknown(factory, targets)
     release = factory.release(targets, view)
@@ -86,7 +86,7 @@ def membership_game(
 
 
 def _require_unknown(factory: Factory, *targets: Examples) -> None:
-    """Refuse to play for a record of D_-, which the adversary has."""
+    """Refuse targets that are in D_-, because the adversary has them."""
     for examples in targets:
         known = copies.among(examples.images, factory.fixed.images)
         if known.any():

@@ -1,13 +1,15 @@
-"""Play an attack: the one way, in a run and in an audit.
+"""Run one attack of the registry under a time limit; runs and audits both use it.
 
     trial = play(row, material, release, knowledge, key=key, limit=60)
 
-The attack is made from its row, is shown the release and what its adversary is told,
-and keeps its time. What it found until then is kept; a target that it began and didn't
-finish is neither found nor missed. No target comes near it: `metrics.judging` compares.
+The attack is built from its row, and gets the release and the adversary's knowledge.
+Guesses that it made in time are kept. A target that it began but didn't finish counts
+neither as a success nor as a failure. This file sees no target: `metrics.judging`
+compares guesses with the truth.
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,30 +27,30 @@ _LATE = "out of time"
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Trial:
-    """One attack of a run or an audit, played or not.
+    """The result of one attack of a run or an audit, whether it was played or not.
 
     Attributes:
-      name: how results call the attack.
+      name: the attack's name in results.
       about: what the attack does, in a line.
-      sees: what of the models it was shown, in words.
-      knows: what its adversary was told, in words.
-      images: (attempted, height, width, channels), its guesses at the first targets,
-        NaN where there is none; None: it wasn't played.
-      labels: (attempted,), its guesses at their labels; -1 where there is none; None:
-        the attack names no labels.
-      certified: (attempted,) bool, which guesses the attack itself takes for exact;
-        None: it certifies nothing.
-      finished: (attempted,) bool.
-      reconstruction: everything that the attack returned, of the finished targets.
-      seconds: that the attack took, the training of its shadow models included.
-      trainings: runs of the training function, shadow models included; None: nothing
-        was finished, and what was begun isn't counted.
-      planned: number of targets that there were for it.
-      needs: seconds that it needs for a record, about, where it didn't finish all.
-      remedy: what a developer does about the attack, in a phrase.
-      why_not: why it wasn't played, or wasn't finished; "" where it was.
-      applies: whether it could have been played on such models; what could and wasn't
-        is said first.
+      sees: what was released of the models, in words.
+      knows: what the adversary knew, in words.
+      images: (attempted, height, width, channels), guesses at the first targets; NaN:
+        no guess; None: the attack wasn't played.
+      labels: (attempted,), guesses at the labels; -1: no guess; None: the attack
+        doesn't guess labels.
+      certified: (attempted,) bool, which guesses the attack itself certifies as exact;
+        None: the attack has no certificate.
+      finished: (attempted,) bool, which targets the attack finished.
+      reconstruction: everything that the attack returned for finished targets.
+      seconds: time of the attack, including the training of its shadow models.
+      trainings: runs of the training function, shadow models included; None: no target
+        was finished, and partial work isn't counted.
+      planned: number of targets that the attack was to be played on.
+      needs: estimated seconds per record, if the attack didn't finish all.
+      remedy: what a developer can do against the attack, in a phrase.
+      why_not: why the attack wasn't played, or wasn't finished; "": it was.
+      applies: whether the attack could be played on such models.
+      late: whether its time was over before it had finished.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Trial:
     remedy: str = ""
     why_not: str = ""
     applies: bool = True
+    late: bool = False
 
 
 def blank(row: Row, *, sees: str, secret: bool, planned: int, name: str = "") -> Trial:
@@ -74,10 +77,10 @@ def blank(row: Row, *, sees: str, secret: bool, planned: int, name: str = "") ->
 
     Args:
       row: the attack's row in the registry.
-      sees: what of the models the attack is going to be shown, in words.
-      secret: whether the seed is told to nobody.
+      sees: what is released of the models, in words.
+      secret: whether the seed is unknown to the adversary.
       planned: number of targets.
-      name: how results call the attack; "": as its row does.
+      name: the attack's name in results; "": its row's.
     """
     needs_seed = row.shadows or {"initialisation", "training_key"} & {*row.uses}
     knows = ALL_BUT_ONE if secret or not needs_seed else SEED
@@ -101,31 +104,32 @@ def play(
     limit: float = float("inf"),
     trial: Trial | None = None,
     stumbling: bool = False,
+    keep: Callable[[Trial], None] = lambda _: None,
 ) -> Trial:
-    """Prepare the attack and play it on a release, within a time.
+    """Build the attack and play it on a release, within a time limit.
 
     Args:
       row: the attack's row in the registry.
-      material: what the attack may be prepared with.
-      release: what the attack is shown, as `row.sees` says: a
-        `shadow.threat.Release`, or fitted estimators.
-      knowledge: what its adversary is told.
+      material: what the attack may be built from.
+      release: the release, as `row.sees` says: a `shadow.threat.Release`, or fitted
+        estimators.
+      knowledge: the adversary's knowledge.
       key: the adversary's own randomness.
       limit: seconds that the attack may take.
-      trial: the attack before it is played, see `blank`; None: of this release. Or as
-        it was when its time was over: an inversion goes on at the first target that it
-        didn't finish.
-      stumbling: whether an attack that raises at one target keeps what it found of the
+      trial: the attack's trial from `blank`; None: make one. Or the trial of an
+        inversion that ran out of time, to continue at the first unfinished target.
+      stumbling: whether an attack that raises at one target keeps its guesses at the
         others, and the trial says so.
-    Raises: FieldError: pixels are told of which the attack makes no use. Whatever the
-      attack raises, time limits apart, and with `stumbling` only before it has found
-      anything; see its row and `threat`.
+      keep: called with the trial so far after each target but the last, by an attack
+        that goes target by target.
+    Raises: FieldError: pixels are known that the attack can't use. Also whatever the
+      attack raises, except time limits; with `stumbling`, only before its first guess.
     """
     if knowledge.known is not None and "known" not in row.uses:
         raise checks.FieldError("known", UNUSED.format(row.name))
     count = len(release)
     if trial is None:
-        # The seed is a secret where some randomness of training is told to nobody.
+        # The seed is secret if some randomness of training is unknown.
         algorithm = knowledge.algorithm
         able = None if algorithm is None else algorithm.capabilities
         secret = knowledge.initialisation is None and knowledge.training_key is None
@@ -134,17 +138,22 @@ def play(
         trial = blank(row, sees=row.sees, secret=secret, planned=count)
     settings = row.settings() if material.settings is None else material.settings
     material = dataclasses.replace(material, limit=limit)
-    parts: list[Any] = []
-    attack, cut, why, clock = None, False, _LATE, limits.Clock(limit)
+    parts: list[Reconstruction] = []
+    attack: Any = None
+    cut, why, clock = False, _LATE, limits.Clock(limit)
     before = trial.reconstruction
     first = 0 if before is None else len(before.images)
     try:
         with limits.seconds(limit):
             attack = row.attack(settings, material)
-            if first:
-                parts.extend(attack.each(release, knowledge, key=key, first=first))
-            elif hasattr(attack, "each"):
-                parts.extend(attack.each(release, knowledge, key=key))
+            if hasattr(attack, "each"):
+                begin = {"first": first} if first else {}
+                for part in attack.each(release, knowledge, key=key, **begin):
+                    parts.append(part)
+                    seconds = trial.seconds + clock.passed
+                    so_far = dataclasses.replace(trial, seconds=seconds)
+                    if first + len(parts) < count:
+                        keep(_outcome(so_far, row, material, knowledge, parts, count))
             else:
                 parts.append(attack(release, knowledge, key=key))
     except NotApplicableError as error:
@@ -164,22 +173,47 @@ def play(
         remedy=getattr(attack, "remedy", "") or trial.remedy,
         needs=None,
         why_not=getattr(attack, "note", ""),
+        late=cut and why == _LATE,
     )
+    if not cut:
+        return _outcome(trial, row, material, knowledge, parts, count)
     # An attack that time cut off while it was prepared, as by training a network, has
     # begun all its targets; one that goes on went target by target before.
-    one_by_one = hasattr(attack, "each") or before is not None
-    attempted = first + len(parts) + cut if one_by_one else count
-    if cut and one_by_one:
+    if hasattr(attack, "each") or before is not None:
+        return _outcome(trial, row, material, knowledge, parts, count, why)
+    why = f"not finished in {trial.seconds:.0f} s"
+    trial = dataclasses.replace(trial, why_not=why)
+    return _outcome(trial, row, material, knowledge, parts, count)
+
+
+def _outcome(
+    trial: Trial,
+    row: Row,
+    material: Material,
+    knowledge: Knowledge,
+    parts: list[Reconstruction],
+    count: int,
+    why: str | None = None,
+) -> Trial:
+    """Return the trial with what the attack has given of its targets.
+
+    Args:
+      trial: with its seconds; and what was given before, where it goes on.
+      parts: reconstructions since then, one after the other.
+      count: targets that there are.
+      why: why it stopped within the next target; None: it didn't.
+    """
+    if trial.reconstruction is not None:
+        parts = [trial.reconstruction, *parts]
+    done = sum(len(part.images) for part in parts)
+    attempted = done + (why is not None) if parts or why is not None else count
+    if why is not None:
         # The first record pays for what all share, so the mean errs on the long side.
         # More time doesn't help where it stumbled.
         needs = trial.seconds / attempted if why == _LATE else None
         rest = "; the others weren't tried" if attempted < count else ""
         why = f"{why} at target {attempted} of {count}{rest}"
         trial = dataclasses.replace(trial, needs=needs, why_not=why)
-    elif cut:
-        why = f"not finished in {trial.seconds:.0f} s"
-        trial = dataclasses.replace(trial, why_not=why)
-    parts = parts if before is None else [before, *parts]
     if not parts:
         assert knowledge.fixed is not None
         images = np.full((attempted, *knowledge.fixed.image_shape), np.nan, np.float32)
@@ -194,7 +228,7 @@ def play(
         trainings = int(reconstruction.trainings.sum())
     elif row.shadows and material.shadows is not None:
         trainings = getattr(material.settings, "models", None) or len(material.shadows)
-    missing = attempted - len(reconstruction.images)
+    missing = attempted - done
     images = _padded(reconstruction.images, missing, np.nan)
     return dataclasses.replace(
         trial,

@@ -1,4 +1,4 @@
-"""Checkpoints of a RecoNN's training, so that `network` can resume one: the newest."""
+"""The newest checkpoint of a RecoNN's training, from which `network` resumes."""
 
 from pathlib import Path
 from typing import Any

@@ -252,7 +252,7 @@ def fit(
     if validation is not None:
         unseen = tuple(values[:JUDGED] for values in validation)
         if kernel.ridge is None:
-            errors = np.zeros(len(RIDGES))  # over all labels, when these are told
+            errors = np.zeros(len(RIDGES))  # over all labels, which are known here
             for label in classes:
                 rows = np.flatnonzero(labels == label)[:_TRIED]
                 same = np.flatnonzero(unseen[2] == label)

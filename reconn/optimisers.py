@@ -1,4 +1,4 @@
-"""Optimisers of a RecoNN whose learning rate follows the length of its training."""
+"""Optimisers of a RecoNN, with a learning rate scheduled over its training."""
 
 import dataclasses
 import functools

@@ -53,9 +53,9 @@ class Refined(Method):
     kernel: Kernel = dataclasses.field(default_factory=Kernel)
     module: Any = dataclasses.field(default_factory=ResidualCnn)
     optimiser: Any = dataclasses.field(
-        default_factory=lambda: adam_cosine(learning_rate=1e-3, weight_decay=1e-2)
+        default_factory=lambda: adam_cosine(learning_rate=2e-3, weight_decay=1e-2)
     )
-    epochs: int = 20
+    epochs: int = 10
     batch_size: int = 64
     loss: Loss = dataclasses.field(default_factory=lambda: Loss(mae=0.0))
 

@@ -1,13 +1,15 @@
-"""The model developer's side: D_- and z in, weights theta out.
+"""Shadow models: data, victims, training algorithms, and what is published of a model.
+
+A factory trains one model on the fixed set D_- and each target z.
 
 data       images and labels; fixed set, shadow targets, test targets
 sources    data sets by name
 victims    the models under attack, and theta as a vector
 training   the training algorithm A
-factory    A over thousands of targets at once
+factory    training by A for thousands of targets at once
 store      the (weights, target) data set on disk
 threat     what an attack sees, knows and gives back
-records    what made the things in a folder, and whether they may be gone on with
+records    the configuration and versions that made a kept result
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,4 @@
-"""How far a long step is: a bar on a terminal, else a line a minute.
-
-To stderr: stdout belongs to results.
-"""
+"""Progress of long runs on stderr: tqdm's bars on a terminal, else a line a minute."""
 
 import sys
 from collections.abc import Iterable
@@ -13,7 +10,7 @@ EVERY = 60.0  # seconds between lines, and before the first one
 
 
 class _Lines:
-    """A stream on which each state of a bar is a line of its own."""
+    """A stream that prints each state of a bar as a separate line."""
 
     encoding = "utf-8"
 
@@ -21,7 +18,7 @@ class _Lines:
         self._stream = stream
 
     def write(self, text: str) -> None:
-        """Write what isn't only there to move a cursor."""
+        """Write text, without what only moves the cursor."""
         line = text.replace("\r", "").rstrip()
         if line:
             self._stream.write(f"{line}\n")
@@ -38,12 +35,12 @@ def bar(
     every: float = EVERY,
     **about: Any,
 ) -> tqdm:
-    """A bar of tqdm's.
+    """Return a progress bar of tqdm.
 
     Args:
-      rows: the rows that are gone through; None: `update` moves the bar on.
+      rows: the rows to iterate over; None: `update` moves the bar on.
       show: False: nothing is printed.
-      every: seconds between lines where there is no terminal; a step that ends sooner
+      every: seconds between lines where there is no terminal; a loop that ends sooner
         prints none.
       about: `total`, `desc`, `unit`, `initial`, as tqdm takes them.
     """

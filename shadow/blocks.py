@@ -1,4 +1,6 @@
-"""The shadow data set: (weights, target) pairs in blocks, zarr v3, folder or bucket.
+"""The files of a shadow data set: (weights, target) pairs in blocks, as zarr v3.
+
+Many workers fill a store in a folder or a bucket; attacks read it (see `store`).
 
 A store is a zarr group, a manifest and one commit per block:
 
@@ -8,33 +10,33 @@ A store is a zarr group, a manifest and one commit per block:
     fixed_images/ fixed_labels/           D_-, so that a store is all an attack needs
     fixed_indices/ shadow_indices/ test_indices/
     initialisation/        theta_0, where it is shared
-    attempts/000012.ID.json    what a worker is about to put: checksums, device
+    attempts/000012.ID.json    announces what a worker will put: checksums, device
     commits/000012.json    block 12 exists: its checksums, who made it, on what device
 
 A block is a pure function of (configuration, block number), on equal devices; on others
-weights agree to rounding. Any number of workers may be at a store, on any machines, and
-be killed at any moment; nothing coordinates them but this order, in which nothing is
-ever written over (`shadow.places`):
+weights agree to rounding. Any number of workers may fill a store, on any machines, and
+be killed at any moment; only this order coordinates them, in which nothing is ever
+overwritten (`shadow.places`):
 
-1. announce the attempt: the SHA-256 of each array that is about to be put;
+1. announce the attempt: the SHA-256 of each array that will be put;
 2. put each array's chunk, if it is absent;
 3. read back what is stored, whoever put it, and hash it;
-4. put the commit of what is stored, if it is absent. What has no commit doesn't exist.
+4. put the commit of what is stored, if it is absent. A block without one doesn't exist.
 
-The first writer wins. Who finds a commit adopts it, so a straggler changes nothing; who
-finds data without a commit adopts them if an attempt of this very store announced
-exactly these bytes. So a dead worker's data never block a block, and its weights may be
-finished with another's images, which are the same. Data that nobody announced (put by a
-worker of a store that was here before, or damaged) are deleted and put again.
+The first writer wins. A worker that finds a commit adopts it, so a straggler changes
+nothing; one that finds data without a commit adopts them if an attempt of this very
+store announced exactly these bytes. So a dead worker's data never block a block, and
+its weights may be committed with another's images, which are the same. Unannounced data
+(of a worker of an earlier store at this place, or damaged) are deleted and put again.
 
 Why chunks keep their plain names, rather than one per attempt that the commit points
 to: zarr finds a chunk by its number alone, so any zarr reader can open a store as it
-is, and nothing is stored twice. The announcement gives what a name per attempt would:
-bytes that are believed only because their maker said beforehand what they are.
+is, and nothing is stored twice. The announcement does what a name per attempt would:
+bytes count only if their maker announced their checksum beforehand.
 
 In one case a worker's chunk can be lost: two workers find the same unannounced data at
 the same moment, and the slower deletes what the faster has just put. The commit then
-doesn't match, which reading says (CorruptBlockError) and verifying mends.
+doesn't match, which reading reports (CorruptBlockError) and verifying repairs.
 
 A store that has no block yet may be replaced by one of another configuration. A worker
 that is still at the old one finds out when it commits: every attempt and commit carries
@@ -58,18 +60,18 @@ from shadow.records import ConfigurationMismatchError, NotMadeError, Record
 from shadow.victims import Slice
 
 _ROUNDING = 1e-5  # of the largest weight of theta_0; some hundred float32 spacings
-_DISCARDS = 3  # times that data which nobody announced are put again
+_DISCARDS = 3  # times that unannounced data are deleted and put again
 
 
 class Blocks:
-    """The blocks of a store that is there; see the module's docstring for its files.
+    """The blocks of an existing store; see the module's docstring for its files.
 
     Args:
       path: a folder, or an address such as "s3://bucket/mnist/shadow"; see `places.at`.
     Raises:
       NotMadeError: there is no store.
       CorruptBlockError: its manifest is damaged.
-      ValueError: it is of another format.
+      ValueError: it has another format.
     """
 
     def __init__(self, path: Address) -> None:
@@ -81,9 +83,9 @@ class Blocks:
 
     @property
     def path(self) -> Path:
-        """Its folder.
+        """The folder of the store.
 
-        Raises: ValueError: it lies in a bucket; `place` does for both.
+        Raises: ValueError: the store is in a bucket; `place` is for both.
         """
         if not isinstance(self.place, places.Folder):
             raise ValueError(f"{self.place} is not a folder.")
@@ -101,11 +103,11 @@ class Blocks:
 
     @property
     def record(self) -> Record:
-        """What decided the models: configuration, content of the data, versions."""
+        """The record of the models: configuration, content of the data, versions."""
         return Record.read(self.manifest)
 
     def require(self, record: Record) -> list[str]:
-        """Compare with the record of who would go on with this store.
+        """Compare the store's record with that of a caller who would continue it.
 
         Only groups and fields of the configuration that `record` has are compared.
 
@@ -119,11 +121,11 @@ class Blocks:
         )
 
     def require_theta_0(self, other: "Blocks") -> None:
-        """Refuse a store whose models began elsewhere.
+        """Raise unless both stores have the same theta_0.
 
         Last digits may differ: another kind of device draws others from the same key.
 
-        Raises: ConfigurationMismatchError: the two hold another theta_0.
+        Raises: ConfigurationMismatchError: they have different theta_0.
         """
         ours, theirs = self.initialisation, other.initialisation
         if ours is None and theirs is None:
@@ -135,12 +137,12 @@ class Blocks:
             )
 
     def fingerprint(self) -> str:
-        """A hash of what decides the models."""
+        """The hash of the store's record."""
         return self.manifest["fingerprint"]
 
     @property
     def num_blocks(self) -> int:
-        """Blocks of the finished store."""
+        """The number of blocks of the finished store."""
         return -(-len(self) // self.manifest["block_size"])
 
     @property
@@ -153,13 +155,13 @@ class Blocks:
 
     @property
     def initialisation(self) -> np.ndarray | None:
-        """Theta_0 (params,) where all models share it, else None."""
+        """The shared theta_0 (params,), or None."""
         if "initialisation" not in self.manifest["sha256"]:
             return None
         return self.array("initialisation")
 
     def array(self, name: str) -> np.ndarray:
-        """One of the arrays that are not cut into blocks, such as fixed_images.
+        """Read one of the arrays that are not cut into blocks, such as fixed_images.
 
         Raises: CorruptBlockError: it doesn't match its checksum.
         """
@@ -175,18 +177,18 @@ class Blocks:
         return values
 
     def block_range(self, block: int) -> tuple[int, int]:
-        """The models of a block: first, and one past the last."""
+        """Return the models of a block: the first, and one past the last."""
         return manifests.block_range(self.manifest, block)
 
     def missing(self) -> list[int]:
-        """Blocks that have no commit, by one listing."""
+        """List the blocks that have no commit."""
         done = commits.numbers(self.place.names(commits.COMMITS))
         return [block for block in range(self.num_blocks) if block not in done]
 
     def committed(self, block: int) -> Commit | None:
-        """The commit of a block; None: it was never committed.
+        """Return the commit of a block; None: it was never committed.
 
-        Raises: CorruptBlockError: it is damaged, or another store's.
+        Raises: CorruptBlockError: the commit is damaged, or another store's.
         """
         content = self.place.get(commits.commit(block))
         if content is None:
@@ -211,13 +213,13 @@ class Blocks:
         *,
         trained_with: Mapping[str, Any] | None = None,
     ) -> Commit:
-        """Put one block and commit it, unless somebody else was first.
+        """Put one block and commit it, unless another worker was first.
 
         Args:
           block: the number of the block.
           weights, images, labels: its models and their targets.
-          trained_with: JSON-able; what `Factory.trained_with` says of them.
-        Returns: the commit that counts; another's if its `by` is another attempt's.
+          trained_with: JSON-able; `Factory.trained_with` of the models.
+        Returns: the commit that counts; another worker's if `by` is another attempt.
         Raises:
           ConfigurationMismatchError: the store was replaced by another one meanwhile.
           CorruptBlockError: the block's commit is damaged.
@@ -236,15 +238,15 @@ class Blocks:
     def take_block(self, block: int, source: "Blocks") -> Commit:
         """Copy a block of a store of the same configuration, unless it is here.
 
-        It remains the work of who made it, on that device.
+        The commit keeps the attempt and device that made it.
 
-        Raises: ConfigurationMismatchError, VersionMismatchError: the other store was
-          made otherwise. And as `write_block`, and as `read_block` of the other store.
+        Raises: ConfigurationMismatchError, VersionMismatchError: the other store has
+          another record. And as `write_block`, and as `read_block` of the other store.
         """
         self.require(source.record)
         self.require_theta_0(source)
         models, commit = source.read_block(block), source.committed(block)
-        assert commit is not None  # which reading has seen
+        assert commit is not None  # reading has checked it
         arrays = {name: getattr(models, name) for name in PER_MODEL}
         # Versions that the user accepts make another fingerprint.
         made = dataclasses.replace(commit.made, fingerprint=self.fingerprint())
@@ -254,14 +256,14 @@ class Blocks:
         """Read one block and check it against its commit.
 
         Raises:
-          CorruptBlockError: its bytes aren't those that were committed, or it was
-            committed into another store that was here before.
+          CorruptBlockError: its bytes aren't those that were committed, or it belongs
+            to an earlier store at this place.
           NotMadeError: it was never committed.
         """
         return ShadowModels(**self._verified(block, PER_MODEL), layout=self.layout)
 
     def blocks(self) -> Iterator[ShadowModels]:
-        """All blocks in order, each checked.
+        """Iterate over all blocks in order, each checked.
 
         Raises: as `read_block`; NotMadeError at once if the store isn't complete.
         """
@@ -270,19 +272,19 @@ class Blocks:
         return (self.read_block(block) for block in range(self.num_blocks))
 
     def read(self) -> ShadowModels:
-        """The whole store; needs its size in memory. Raises: as `blocks`."""
+        """Read the whole store into memory. Raises: as `blocks`."""
         return ShadowModels(**self._whole(PER_MODEL), layout=self.layout)
 
     def targets(self) -> tuple[np.ndarray, np.ndarray]:
-        """Images and labels of all targets, without weights. Raises: as `blocks`."""
+        """Read images and labels of all targets. Raises: as `blocks`."""
         arrays = self._whole(("images", "labels"))
         return arrays["images"], arrays["labels"]
 
     def verify(self) -> list[int]:
-        """Committed blocks that are corrupt; damaged metadata of zarr are put back.
+        """List corrupt committed blocks, and repair damaged metadata of zarr.
 
         Raises:
-          CorruptBlockError: one of the arrays that are not cut into blocks is.
+          CorruptBlockError: an array that is not cut into blocks is corrupt.
           OSError: the place can't be read.
         """
         for name in self.manifest["sha256"]:
@@ -298,7 +300,7 @@ class Blocks:
         return corrupt
 
     def damaged_metadata(self) -> list[str]:
-        """Files of zarr's metadata that aren't as they were made.
+        """List the files of zarr's metadata that were changed or lost.
 
         Only other zarr readers use them; the store itself reads the manifest.
         """
@@ -306,9 +308,9 @@ class Blocks:
         return [name for name in wanted if self.place.get(name) != wanted[name]]
 
     def drop_block(self, block: int) -> None:
-        """Take a block back, so that it is made again.
+        """Delete a block, so that it is made again.
 
-        The commit goes last: a worker that finds none finds no data either.
+        The commit goes last: a worker that finds no commit finds no data either.
         """
         for name in self._attempts(block):
             self.place.delete(name)
@@ -317,7 +319,7 @@ class Blocks:
         self.place.delete(commits.commit(block))
 
     def remove_abandoned(self) -> None:
-        """Delete what dead workers left: half-written files, settled announcements."""
+        """Delete dead workers' half-written files, and announcements with a commit."""
         self.place.remove_leftovers()
         left = self.place.names(commits.ATTEMPTS)
         done = commits.numbers(self.place.names(commits.COMMITS)) if left else set()
@@ -326,7 +328,7 @@ class Blocks:
                 self.place.delete(name)
 
     def _settle(self, attempt: Attempt, arrays: Mapping[str, np.ndarray]) -> Commit:
-        """Steps 1 to 4 of the module's docstring."""
+        """Take steps 1 to 4 of the module's docstring."""
         block, place = attempt.block, self.place
         self._require_own_manifest()
         if winner := self.committed(block):
@@ -359,7 +361,7 @@ class Blocks:
         return winner
 
     def _announced(self, own: Attempt) -> Attempt | None:
-        """The attempt that announced what is stored of a block; None: nobody did."""
+        """Find the attempt that announced a block's stored bytes; None: no attempt."""
         stored = self._read(own.block, PER_MODEL)
         sums = {name: checks.digest(values) for name, values in stored.items()}
         if sums == own.sha256:
@@ -374,12 +376,12 @@ class Blocks:
         return None
 
     def _attempts(self, block: int) -> list[str]:
-        """Names of a block's attempts; few are there at any time."""
+        """List the names of a block's attempts, which are few."""
         names = self.place.names(commits.ATTEMPTS)
         return [name for name in names if commits.block_of(name) == block]
 
     def _whole(self, names: Collection[str]) -> dict[str, np.ndarray]:
-        """Arrays of all models, each block checked against its commit."""
+        """Read arrays of all models, each block checked against its commit."""
         if self.missing():
             raise self._incomplete()
         about = self.manifest["arrays"]
@@ -394,7 +396,7 @@ class Blocks:
         return arrays
 
     def _verified(self, block: int, names: Collection[str]) -> dict[str, np.ndarray]:
-        """Arrays of a block that are what was committed. Raises as `read_block`."""
+        """Read arrays of a block, checked against its commit; see `read_block`."""
         commit = self.committed(block)
         if commit is None:
             raise self._incomplete()
@@ -407,16 +409,16 @@ class Blocks:
         return stored
 
     def _read(self, block: int, names: Collection[str]) -> dict[str, np.ndarray]:
-        """A block's arrays as they are stored, without those that can't be read."""
+        """Read a block's arrays as stored, without those that can't be decoded."""
         arrays = {}
         for name in names:
-            # Left out where it isn't a chunk of this array.
+            # Left out where the bytes aren't a chunk of this array.
             with contextlib.suppress(ValueError):
                 arrays[name] = self._rows(name, block)
         return arrays
 
     def _rows(self, name: str, number: int) -> np.ndarray:
-        """The rows of a chunk."""
+        """Read the rows of a chunk."""
         content = self.place.get(self._chunk(name, number))
         return zarr_files.decode(self.manifest["arrays"][name], number, content)
 
@@ -427,7 +429,7 @@ class Blocks:
         return CorruptBlockError(f"Block {block} of {self.place} {what}.", block=block)
 
     def _incomplete(self) -> NotMadeError:
-        """For a reader who comes too early."""
+        """Return the error of reading a store that isn't complete."""
         return NotMadeError(
             f"{self.place} has {self.num_blocks - len(self.missing())} of"
             f" {self.num_blocks} blocks.",
@@ -435,7 +437,7 @@ class Blocks:
         )
 
     def _require_own_manifest(self) -> None:
-        """Whether the place still holds the store that was opened."""
+        """Raise unless the place still holds the store that was opened."""
         there = None
         with contextlib.suppress(NotMadeError):
             there = manifests.read(self.place)["fingerprint"]
@@ -447,6 +449,6 @@ class Blocks:
 
 
 def _near(one: np.ndarray, other: np.ndarray) -> bool:
-    """Whether two theta_0 are one draw, up to the rounding of devices."""
+    """Return whether two theta_0 are the same, up to the rounding of devices."""
     apart = np.abs(one - other).max(initial=0.0)
     return bool(apart <= _ROUNDING * np.abs(one).max(initial=0.0))

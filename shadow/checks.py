@@ -1,4 +1,7 @@
-"""Checks of what a user hands in: one clear line, before anything is computed."""
+"""Checks of configurations and arguments, with one-line errors; hashes for records.
+
+It adds to `dp.domain` dataclasses built from plain mappings, and paths of fields.
+"""
 
 import contextlib
 import dataclasses
@@ -20,13 +23,13 @@ from dp.domain import require as require
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what an error says; the error's name where it says nothing."""
+    """Return the first line of an error's message, or its class name if empty."""
     lines = str(error).strip().splitlines()
     return lines[0].strip() if lines else type(error).__name__
 
 
 def named(error: BaseException) -> str:
-    """An error's name, and the first line of what it says, if it says something."""
+    """Return an error's class name and the first line of its message."""
     name, first = type(error).__name__, first_line(error)
     return name if first == name else f"{name}: {first}"
 
@@ -48,7 +51,7 @@ def within(field: str, value: int | float, low: int | float, high: int | float) 
 
 @contextlib.contextmanager
 def under(place: str) -> Iterator[None]:
-    """What is raised inside about a field names it `place.field`."""
+    """Rename the field of a FieldError raised inside to `place.field`."""
     try:
         yield
     except FieldError as error:
@@ -57,7 +60,7 @@ def under(place: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def called(names: Mapping[str, str]) -> Iterator[None]:
-    """What is raised inside about a field names it as the caller does."""
+    """Rename the field of a FieldError raised inside to the caller's name for it."""
     try:
         yield
     except FieldError as error:
@@ -100,7 +103,7 @@ def build(cls: type, values: Mapping[str, Any], where: str = "config") -> Any:
 
 
 def _convert(hint: Any, value: Any, where: str) -> Any:
-    """`value` as the annotated type, without guessing."""
+    """Return `value` as the annotated type, without guessing."""
     if typing.get_origin(hint) is Mapping:
         if not isinstance(value, Mapping):
             raise ValueError(
@@ -136,15 +139,15 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
 
 
 def fingerprint(value: Any) -> str:
-    """SHA-256 of a JSON-able value, independent of the order of its keys."""
+    """Hash a JSON-able value by SHA-256, whatever the order of its keys."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def place(function: Any) -> tuple[str, str, str]:
-    """Module, name and file of a function or class, which tell two of them apart.
+    """Return module, name and file of a function or class, to identify it.
 
-    A file, a notebook or a prompt that is read again gives the same place.
+    They are the same when a file or a notebook's cell is run again.
     """
     if isinstance(function, functools.partial):
         module, name, file = place(function.func)
@@ -158,15 +161,15 @@ def place(function: Any) -> tuple[str, str, str]:
 
 
 def digest(values: np.ndarray) -> str:
-    """SHA-256 of an array's bytes, little-endian, in C order."""
+    """Hash an array's bytes by SHA-256, little-endian, in C order."""
     array = np.ascontiguousarray(values)
     little = array.astype(array.dtype.newbyteorder("<"))
-    # As bytes, since some types, such as bfloat16, are no buffers.
+    # As bytes, since some types, such as bfloat16, don't support the buffer protocol.
     return hashlib.sha256(little.reshape(-1).view(np.uint8).data).hexdigest()
 
 
 def differences(recorded: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    """Lines "a.b: x there, y asked for", one for each field that differs."""
+    """List lines "a.b: x there, y asked for", one per field that differs."""
     lines = []
     there, asked = _flat(recorded), _flat(wanted)
     for name in sorted(there.keys() | asked.keys()):
@@ -177,7 +180,7 @@ def differences(recorded: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested mappings as one level with dotted names."""
+    """Flatten nested mappings to one level with dotted names."""
     flat: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):

@@ -1,7 +1,7 @@
-"""Commits: the small files that say what of a store is there, and who made it.
+"""Commits and attempts: the small files that say which blocks of a store exist.
 
-Manifest, attempts and commits are sealed: JSON that holds its own SHA-256. A file whose
-seal is broken is never believed.
+`blocks` writes and reads them. They name the worker and device that made a block, and
+are sealed: JSON that holds its own SHA-256. A file with a broken seal is never used.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ _SEAL = "seal"
 
 
 class CorruptBlockError(RuntimeError):
-    """What was committed doesn't match its checksum.
+    """A stored block or array doesn't match its checksum.
 
     Attributes:
       block: the number of the block; None: an array that is not cut into blocks, which
@@ -30,19 +30,19 @@ class CorruptBlockError(RuntimeError):
 
 
 class BrokenSealError(ValueError):
-    """A sealed file holds other bytes than were written."""
+    """A sealed file doesn't match its checksum."""
 
 
 def seal(values: Mapping[str, Any]) -> bytes:
-    """JSON-able values as a file that holds its own checksum."""
+    """Return JSON-able values as the bytes of a file that holds its checksum."""
     plain = json.loads(json.dumps(values, allow_nan=False))
     return files.as_json({**plain, _SEAL: checks.fingerprint(plain)})
 
 
 def unseal(content: bytes) -> dict[str, Any]:
-    """What `seal` was given.
+    """Return the values of a sealed file.
 
-    Raises: BrokenSealError: a bit of it is another one.
+    Raises: BrokenSealError: the content doesn't match its checksum.
     """
     try:
         values = json.loads(content)
@@ -57,7 +57,7 @@ def unseal(content: bytes) -> dict[str, Any]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """One worker's making of one block, announced before its data are put.
+    """One worker's attempt at one block, announced before its data are put.
 
     Attributes:
       block: the number of the block.
@@ -65,10 +65,10 @@ class Attempt:
       id: a name that no other attempt has.
       device: the kind of device that the models were trained on; equal kinds make
         equal bits.
-      versions: versions of what decides numbers, by name.
+      versions: versions of the packages and components that decide numbers.
       sha256: SHA-256 of each array's bytes (little-endian, C order), by name.
-      trained_with: what of the training decides the last digits:
-        `Factory.trained_with`; empty in older stores, whose manifest has the width.
+      trained_with: `Factory.trained_with`, which decides the last digits; empty in
+        older stores, whose manifest has the width.
     """
 
     block: int
@@ -88,7 +88,7 @@ class Attempt:
         sha256: Mapping[str, str],
         trained_with: Mapping[str, Any],
     ) -> "Attempt":
-        """By this process, on its devices."""
+        """Make the attempt of this process, on its devices."""
         return cls(
             block=block,
             fingerprint=fingerprint,
@@ -101,9 +101,9 @@ class Attempt:
 
     @classmethod
     def read(cls, content: bytes) -> "Attempt":
-        """From a file.
+        """Read an attempt from a file's bytes.
 
-        Raises: BrokenSealError: it is damaged.
+        Raises: BrokenSealError: the file is damaged.
         """
         return cls(**unseal(content))
 
@@ -120,12 +120,12 @@ class Attempt:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Commit:
-    """A block exists: these are its checksums.
+    """The statement that a block exists, with its checksums.
 
     Attributes:
       made: the attempt whose weights are stored.
-      by: id of the attempt that put the commit; another one where a worker finished
-        what a dead one had begun.
+      by: id of the attempt that put the commit; another one where a worker committed a
+        dead worker's weights.
     """
 
     made: Attempt
@@ -133,9 +133,9 @@ class Commit:
 
     @classmethod
     def read(cls, content: bytes) -> "Commit":
-        """From a file.
+        """Read a commit from a file's bytes.
 
-        Raises: BrokenSealError: it is damaged.
+        Raises: BrokenSealError: the file is damaged.
         """
         values = unseal(content)
         return cls(made=Attempt(**values["made"]), by=values["by"])
@@ -152,16 +152,16 @@ class Commit:
 
 
 def commit(block: int) -> str:
-    """Name of a block's commit."""
+    """Return the file name of a block's commit."""
     return f"{COMMITS}/{block:06d}.json"
 
 
 def block_of(attempt: str) -> int:
-    """Which block an attempt of this name is at."""
+    """Return the block of an attempt from its file name."""
     return int(attempt.rpartition("/")[2].partition(".")[0])
 
 
 def numbers(names: list[str]) -> set[int]:
-    """Blocks of the commits among some names."""
+    """Return the blocks of the commits among some file names."""
     stems = (name.rpartition("/")[2].removesuffix(".json") for name in names)
     return {int(stem) for stem in stems if stem.isdigit()}

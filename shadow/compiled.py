@@ -1,4 +1,4 @@
-"""Compiled programs kept on disk, so that the next workers need not compile them."""
+"""A disk cache of compiled XLA programs, shared by the workers that train models."""
 
 import os
 import stat
@@ -8,17 +8,17 @@ import jax
 
 from shadow import checks
 
-# Tells Ray's workers, which check the folder for themselves.
+# The variable that tells Ray's workers the folder; they check it too.
 VARIABLE = "INFORMED_ADVERSARY_COMPILATION_CACHE"
 
 
 def keep_in(folder: str) -> None:
-    """Have JAX keep compiled programs in a folder, and take them from there.
+    """Have JAX keep compiled programs in a folder, and load them from there.
 
-    What is compiled is code that runs, so the folder has to be this user's own: whoever
-    can write to it can run anything as them.
+    Compiled programs are code, so the folder has to be this user's: anyone who can
+    write to it can run code as this user.
 
-    Raises: FieldError: it belongs to somebody else, or others can write to it.
+    Raises: FieldError: it belongs to another user, or others can write to it.
     """
     place = Path(folder).absolute()
     place.mkdir(mode=0o700, parents=True, exist_ok=True)

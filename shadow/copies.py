@@ -1,8 +1,8 @@
-"""Images that are there twice: equal as numbers, or too near to be told apart.
+"""Exact and near copies among images, which would make an attack's success trivial.
 
-A target that the adversary has a copy of is known without any attack, so the division
-of a data set leaves copies out, and whoever judges an attack counts what is left.
-Images are compared as numbers: 0.0 and -0.0 are one value in two patterns of bits.
+A target of which the adversary has a copy is known without any attack. So `data.split`
+leaves out exact copies, and metrics count near ones. Images are compared as numbers:
+0.0 and -0.0 are one value in two patterns of bits.
 """
 
 import dataclasses
@@ -12,13 +12,11 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int
 
 # MSE per pixel: a thousandth of the range. Chosen as the error below which an attack's
-# answer counts as exact (`informed.metrics.judging`): whoever has a nearer copy needs
-# no attack. What rounding and conversions of numbers change is less.
+# answer counts as exact (`informed.metrics.judging`): an adversary with a nearer copy
+# needs no attack. Rounding and conversions of numbers change less.
 NEAR = 1e-6
 _ROWS, _TARGETS = 4096, 256  # at a time: memory is their product in float32
-_ROUNDING = (
-    1e-5  # of squared norms, summed in float32; what is nearer is looked at again
-)
+_ROUNDING = 1e-5  # of squared norms, summed in float32; nearer pairs are compared again
 
 Images = Float32[np.ndarray, "images height width channels"]
 Others = Float32[np.ndarray, "others height width channels"]
@@ -26,11 +24,11 @@ Others = Float32[np.ndarray, "others height width channels"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Copies:
-    """Which targets are among other images.
+    """Which targets have a copy among other images.
 
     Attributes:
-      exact: (targets,), one of the others is equal in every number.
-      near: (targets,), none is equal, and one is nearer than `NEAR` (MSE per pixel).
+      exact: (targets,), whether another image is equal in every number.
+      near: (targets,), whether none is equal, but one is within `NEAR` (MSE per pixel).
     """
 
     exact: Bool[np.ndarray, " targets"]
@@ -38,12 +36,12 @@ class Copies:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Counts of copies by kind, JSON-able."""
+        """Count copies by kind; JSON-able."""
         return {"exact": int(self.exact.sum()), "near": int(self.near.sum())}
 
 
 def keys(images: Images) -> list[bytes]:
-    """One an image, the same for images that are equal as numbers and for no others."""
+    """Return one key per image, equal where images are equal as numbers."""
     # Adding zero turns -0.0 into 0.0 and leaves every other number alone.
     return [
         hashlib.blake2b(
@@ -54,13 +52,13 @@ def keys(images: Images) -> list[bytes]:
 
 
 def first_occurrences(images: Images) -> Int[np.ndarray, " distinct"]:
-    """Positions of images that don't occur before, in order."""
+    """Return the positions of images that don't occur before, in order."""
     seen = {key: i for i, key in reversed(list(enumerate(keys(images))))}
     return np.array(sorted(seen.values()), np.int64)
 
 
 def among(images: Images, others: Others) -> Bool[np.ndarray, " images"]:
-    """Which images are equal, as numbers, to one of the others."""
+    """Return which images are equal, as numbers, to one of the others."""
     there = set(keys(others))
     return np.array([key in there for key in keys(images)], bool)
 
@@ -68,9 +66,9 @@ def among(images: Images, others: Others) -> Bool[np.ndarray, " images"]:
 def find(
     targets: Float32[np.ndarray, "targets height width channels"], others: Others
 ) -> Copies:
-    """Exact and near copies of the targets among other images.
+    """Find exact and near copies of the targets among other images.
 
-    A product of matrices in float32 finds what may be near; that alone is compared
+    A product of matrices in float32 finds possible pairs; only these are compared
     number by number. 1,000 targets in 60,000 images of 784 pixels take seconds.
 
     Args:
@@ -103,7 +101,7 @@ def _any_near(
     centred: np.ndarray,
     norms: np.ndarray,
 ) -> Bool[np.ndarray, " own"]:
-    """Which rows of `own` have a near one in `part`."""
+    """Return which rows of `own` have a near one in `part`."""
     shifted = own - mean
     lengths = np.einsum("ij,ij->i", shifted, shifted)[:, None]
     distances = lengths + norms[None] - 2 * shifted @ centred.T

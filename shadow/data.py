@@ -1,8 +1,8 @@
-"""Images and labels, and their division into fixed set, shadow and test targets.
+"""Labelled images, and their split into fixed set, shadow targets and test targets.
 
-The three parts of Section V-A (Balle et al. 2022), disjoint: the fixed set D_- that the
-adversary knows, the shadow targets that they train their own models on, and the test
-targets that they have never seen. Where data sets come from is in `sources`.
+The three disjoint parts of Section V-A (Balle et al. 2022): the fixed set D_- that the
+adversary knows, the shadow targets of the adversary's models, and the test targets that
+the adversary has never seen. `sources` loads data sets; `factory` trains on the parts.
 """
 
 import dataclasses
@@ -18,8 +18,8 @@ from shadow import checks, copies
 Images = Float32[np.ndarray, "examples height width channels"]
 Labels = Int[np.ndarray, " examples"]
 REVISION = 2  # of splits; see `shadow.records`
-# Of the numbers of a type: six bits kept in eight, such as digits' levels 0 .. 16, use
-# less than this; photographs and scans use more.
+# Share of an integer type's range. Levels 0 .. 16 or six bits, in bytes, use less;
+# photographs and scans use more.
 _LEAST_USED = 0.25
 
 
@@ -34,7 +34,7 @@ class Examples:
       labels: (examples,), int32, in 0 .. num_classes - 1.
       num_classes: number of classes of the labels.
       name: the source of the images, used in messages and manifests.
-      classes_inferred: nobody told num_classes; it is the largest label plus one.
+      classes_inferred: whether num_classes wasn't given, but is the largest label + 1.
     Raises: ValueError: wrong shape or type, NaN, a pixel outside [0, 1], or a label
       outside its range; the message names the field.
     """
@@ -101,20 +101,20 @@ class Examples:
 
     @functools.cached_property
     def sha256(self) -> dict[str, str]:
-        """Hashes of the images and the labels, by name, as a manifest holds them."""
+        """Hashes of images and labels, by name, as a manifest holds them."""
         return {
             "images_sha256": checks.digest(self.images),
             "labels_sha256": checks.digest(self.labels),
         }
 
     def take(self, indices: np.ndarray | slice) -> "Examples":
-        """The examples at `indices`, in that order."""
+        """Return the examples at `indices`, in that order."""
         return dataclasses.replace(
             self, images=self.images[indices], labels=self.labels[indices]
         )
 
     def joined(self, *others: "Examples | None") -> "Examples":
-        """These and others, in that order; None adds nothing."""
+        """Return these and others, in that order; None adds nothing."""
         parts = [self, *(other for other in others if other is not None)]
         return dataclasses.replace(
             self,
@@ -123,11 +123,11 @@ class Examples:
         )
 
     def means(self, wanted: np.ndarray, dtype: Any = None) -> np.ndarray:
-        """The mean image of each of some labels; of all images where it has none.
+        """Return the mean image of each label; of all images where it has none.
 
         Args:
-          wanted: (labels,).
-          dtype: of the sums and the means; None: that of the images.
+          wanted: (labels,), the labels.
+          dtype: the type of sums and means; None: that of the images.
         """
         overall = self.images.mean(axis=0, dtype=dtype)
         of_label = {
@@ -138,10 +138,10 @@ class Examples:
 
 
 def _scaled(images: np.ndarray, name: str) -> np.ndarray:
-    """Whole numbers as floats in [0, 1], by their type; anything else as it is.
+    """Scale integers to floats in [0, 1] by their type; return floats unchanged.
 
     Warns where the largest value uses less than a quarter of the type: bits, or levels
-    0 .. 16, kept as bytes would all lie next to black.
+    0 .. 16, stored as bytes would all be nearly black.
     """
     if images.dtype == bool:
         return images.astype(np.float32)
@@ -168,7 +168,7 @@ class Split:
       fixed, shadow, test: the three parts.
       fixed_indices, shadow_indices, test_indices: their positions in the pool that
         they were drawn from; shadow targets may have a pool of their own.
-      dropped: images of the pools that `split` left out because they are equal, as
+      dropped: the number of images that `split` left out because they are equal, as
         numbers, to others that it kept.
     """
 
@@ -182,7 +182,7 @@ class Split:
 
     @property
     def positions(self) -> dict[str, np.ndarray]:
-        """The three arrays of positions, by name, for a store to keep."""
+        """Return the three arrays of positions, by name, for a store to keep."""
         names = ("fixed_indices", "shadow_indices", "test_indices")
         return {name: getattr(self, name) for name in names}
 
@@ -201,7 +201,7 @@ def split(
 
     An image that the pool holds twice is drawn once, so no target is known by chance;
     images are compared as numbers, and `Split.dropped` says how many were left out.
-    Near copies aren't left out: they are counted where attacks are judged.
+    Near copies aren't left out; metrics count them.
     Test targets are drawn first, the fixed set next, shadow targets last, so that the
     first k shadow targets of a longer draw are those of a shorter one.
 
@@ -210,13 +210,13 @@ def split(
       num_fixed, num_shadow, num_test: the number of examples of each part.
       seed: the seed of the draw.
       balanced: every part gets each class equally often (to within one); otherwise
-        labels fall as drawn.
+        labels are random.
       shadow_pool: another data set for the shadow targets (out-of-distribution
         shadows, Section VI-B). Images that are also in the fixed set or among the test
         targets are never drawn from it. Where it has another number of classes, its
         labels mean nothing to the victim and are replaced by uniform random ones.
     Raises: ValueError: more examples asked for than there are; images of the two pools
-      differ in shape; or so do their numbers of classes, and nobody told the smaller.
+      differ in shape; or their numbers of classes differ, and the smaller was inferred.
     """
     sizes = {"num_fixed": num_fixed, "num_shadow": num_shadow, "num_test": num_test}
     for field, value in sizes.items():
@@ -231,7 +231,7 @@ def split(
         (test, fixed), dropped = _draw(pool, parts, rng, balanced=balanced)
         taken = pool.images[np.concatenate([test, fixed])]
         fresh = np.flatnonzero(~copies.among(shadow_pool.images, taken))
-        if balanced:  # by the labels that its records are going to have
+        if balanced:  # by the labels that its records will have
             shadow_pool = _relabelled(shadow_pool, pool, rng)
         (shadow,), repeated = _draw(
             shadow_pool.take(fresh), [num_shadow], rng, balanced=balanced
@@ -252,9 +252,9 @@ def split(
 def _relabelled(
     shadows: Examples, pool: Examples, rng: np.random.Generator
 ) -> Examples:
-    """With labels by chance, where the shadow targets' pool is of other classes.
+    """Replace labels by random ones if the shadow pool has other classes.
 
-    Raises: ValueError: nobody told the number of classes of the one that has fewer.
+    Raises: ValueError: the smaller number of classes was inferred, not given.
     """
     if shadows.num_classes == pool.num_classes:
         return shadows
@@ -279,7 +279,7 @@ def split_by_indices(
     test: np.ndarray,
     shadow_pool: Examples | None = None,
 ) -> Split:
-    """The three parts from the user's own positions.
+    """Make the three parts from positions that the user chose.
 
     Raises: ValueError: a position out of range, a position twice, parts that overlap,
       a test target whose image is in another part too, or images of the two pools that
@@ -338,7 +338,7 @@ def _require_one_shape(pool: Examples, other: Examples) -> None:
 def _draw(
     pool: Examples, sizes: list[int], rng: np.random.Generator, *, balanced: bool
 ) -> tuple[list[np.ndarray], int]:
-    """Disjoint random positions of different images, one array a size; copies."""
+    """Draw disjoint positions of different images, an array per size; count copies."""
     order = rng.permutation(len(pool))
     order = order[copies.first_occurrences(pool.images[order])]
     dropped = len(pool) - len(order)
@@ -350,7 +350,7 @@ def _draw(
         )
     if not balanced:
         return np.split(order[: sum(sizes)], np.cumsum(sizes)[:-1]), dropped
-    # Rounds of one example per class; a part starts at a round of its own, so it is
+    # Rounds of one example per class; each part starts at a new round, so it is
     # balanced to within one and a longer draw begins with the shorter one.
     by_class = [order[pool.labels[order] == c] for c in range(pool.num_classes)]
     rounds = min(map(len, by_class))

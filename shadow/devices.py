@@ -1,8 +1,8 @@
-"""What this machine has: cores, caches, memory, JAX devices; switches of this process.
+"""The hardware of this machine: cores, caches, memory, JAX devices, determinism.
 
-All that depends on whether models are trained on a CPU or on an accelerator asks here,
-so that inside `as_on_an_accelerator` a CPU traces the programs of an accelerator: to
-plan for one, to compile for one, and to test them.
+Training asks here whether it runs on a CPU or on an accelerator. So
+`as_on_an_accelerator` can make a CPU trace the programs of an accelerator, to plan for
+one, to compile for one, and to test them.
 """
 
 import contextlib
@@ -23,14 +23,14 @@ import jax.numpy as jnp
 import numpy as np
 
 _FALLBACK_CACHE_BYTES = 1 << 20
-_FRESH_S = 5.0  # for which an answer of NVIDIA's driver counts
-_UNKNOWN_MEMORY = 8 << 30  # of an accelerator that doesn't tell, about the smallest
-# Memory of the accelerator that is planned for; None: what is here counts.
+_FRESH_S = 5.0  # seconds for which an answer of NVIDIA's driver is reused
+_UNKNOWN_MEMORY = 8 << 30  # bytes assumed if unknown: about the smallest card's
+# Memory of the accelerator that is planned for; None: that of this machine.
 _planned: contextvars.ContextVar[int | None] = contextvars.ContextVar(
     "memory of an accelerator that is not here", default=None
 )
 # With these flags XLA takes the same kernels in every process. Without timing, Triton's
-# first guess at a product's tiles may not compile, so products are cuBLAS's.
+# first choice of a product's tiles may not compile, so cuBLAS computes products.
 DETERMINISTIC = (
     "--xla_gpu_deterministic_ops=true",
     "--xla_gpu_autotune_level=0",
@@ -39,7 +39,7 @@ DETERMINISTIC = (
 
 
 def one_a_core() -> None:
-    """Show every core as a JAX device of its own; does nothing to accelerators.
+    """Show every core to JAX as a separate device; does nothing to accelerators.
 
     The factory then trains one batch per core without barriers inside each operation:
     14 % faster on two cores. Training on a single device still uses all cores.
@@ -50,32 +50,32 @@ def one_a_core() -> None:
 
 
 def num_cores() -> int:
-    """Cores that this process may run on."""
+    """Return the number of cores that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def cache_bound() -> bool:
-    """Whether training here is fast only in pieces that a core's cache holds.
+    """Return whether training is fast only in pieces that fit a core's cache.
 
-    True on a CPU. An accelerator is fast on large operations, and slow on many small
-    ones: there the whole set is taken at once.
+    True on a CPU. An accelerator is fast on large operations and slow on many small
+    ones, so there the whole set is taken at once.
     """
     return _planned.get() is None and jax.default_backend() == "cpu"
 
 
 @functools.cache
 def columns_alike() -> bool:
-    """Whether a product here sums all columns of a matrix in the same order.
+    """Test whether matrix products sum all columns in the same order.
 
     Without AVX-512 the library behind XLA's products on a CPU (oneDNN, jaxlib 0.10)
-    sums the last few otherwise, in some layouts, at widths from 8 to 8,000: equal
-    columns then differ in their last bits. It is tried with 56 of them, which showed it
-    in every layout that ever did, at all depths from 20 to 1,000.
+    sums the last few in another order, in some layouts, at widths from 8 to 8,000:
+    equal columns then differ in their last bits. The test has 56 columns, which showed
+    it in every layout that ever did, at all depths from 20 to 1,000.
     """
     if not cache_bound():
-        return True  # bits on GPUs are another matter: see `DETERMINISTIC`
+        return True  # for GPUs see `DETERMINISTIC`
     rng = np.random.default_rng(0)
     column, matrix = rng.random(64, np.float32), rng.random((64, 20), np.float32)
     equal = np.tile(column, (56, 1))
@@ -98,7 +98,7 @@ def columns_alike() -> bool:
 
 @contextlib.contextmanager
 def as_on_an_accelerator(free_bytes: int) -> Iterator[None]:
-    """Inside, programs are traced as for an accelerator with so much free memory."""
+    """Trace programs inside as for an accelerator with so much free memory."""
     token = _planned.set(free_bytes)
     try:
         yield
@@ -112,10 +112,10 @@ def cpu_only() -> None:
 
 
 def free_bytes() -> int:
-    """Memory that this process may still take of each of its accelerators.
+    """Return the bytes that this process may still take of each of its accelerators.
 
-    JAX's own limit, by default three quarters of the card, less what is in use; and no
-    more than other processes leave.
+    JAX's limit, by default three quarters of the card, less what is in use; and no more
+    than other processes leave.
     """
     planned = _planned.get()
     if planned is not None:
@@ -126,7 +126,7 @@ def free_bytes() -> int:
 def _free_bytes_of(device: Any) -> int:
     stats, number = device.memory_stats() or {}, device.local_hardware_id or 0
     limit = stats.get("bytes_limit", _UNKNOWN_MEMORY)
-    names = _visible()  # among which cards are numbered
+    names = _visible()  # JAX numbers the cards among these
     name = names[number] if names and number < len(names) else str(number)
     left = _free_on(name, int(time.monotonic() / _FRESH_S))
     if left is not None:
@@ -136,9 +136,9 @@ def _free_bytes_of(device: Any) -> int:
 
 @functools.lru_cache(maxsize=64)
 def _free_on(name: str, _: int) -> int | None:
-    """Free bytes of a card, by NVIDIA's driver; None: it can't be asked.
+    """Return the free bytes of a card, by NVIDIA's driver; None: it doesn't answer.
 
-    Asked once in a while, since it takes up to seconds.
+    Answers are reused for a while, since they take up to seconds.
     """
     answer = _asked(
         f"--id={name}", "--query-gpu=memory.free", "--format=csv,noheader,nounits"
@@ -147,14 +147,14 @@ def _free_on(name: str, _: int) -> int | None:
 
 
 def has_nvidia_driver() -> bool:
-    """Whether NVIDIA's driver is installed here, with or without a JAX that uses it."""
+    """Return whether NVIDIA's driver is installed, even if JAX doesn't use it."""
     return shutil.which("nvidia-smi") is not None
 
 
 def card_names() -> list[str]:
-    """NVIDIA cards that this process may see, as CUDA_VISIBLE_DEVICES names them.
+    """Name the NVIDIA cards that this process may see, as CUDA_VISIBLE_DEVICES does.
 
-    None is opened for it.
+    It opens none of them.
     """
     names = _visible()
     if names is not None:
@@ -164,7 +164,7 @@ def card_names() -> list[str]:
 
 
 def _visible() -> list[str] | None:
-    """What CUDA_VISIBLE_DEVICES names; None: it isn't set, so that all are visible."""
+    """Return the cards in CUDA_VISIBLE_DEVICES; None: unset, so all are visible."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return None
@@ -173,7 +173,7 @@ def _visible() -> list[str] | None:
 
 
 def _asked(*query: str) -> str | None:
-    """What NVIDIA's driver says; None: it can't be asked."""
+    """Query NVIDIA's driver; None: it doesn't answer."""
     try:
         answered = subprocess.run(
             ["nvidia-smi", *query],
@@ -188,12 +188,12 @@ def _asked(*query: str) -> str | None:
 
 
 def memory_bytes() -> int:
-    """Physical memory of this machine."""
+    """Return the physical memory of this machine."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def cache_bytes() -> int:
-    """Second-level cache of one core; read on Linux, 1 MiB elsewhere."""
+    """Return the second-level cache of one core; 1 MiB where it can't be read."""
     file = Path("/sys/devices/system/cpu/cpu0/cache/index2/size")
     try:
         return int(file.read_text().strip().removesuffix("K")) * 1024
@@ -202,7 +202,7 @@ def cache_bytes() -> int:
 
 
 def kind() -> str:
-    """What models are trained on here; see `repeats_bits` for what equal kinds promise.
+    """Describe the kind of device that models train on; see `repeats_bits`.
 
     On a CPU thin matrix products are summed in an order that depends on the processor
     and on how many devices share the work. On a GPU the libraries' versions and the
@@ -220,19 +220,19 @@ def kind() -> str:
 
 
 def repeats_bits(kind: str) -> bool:
-    """Whether two processes on devices of this kind make the same bits.
+    """Return whether two processes on devices of this kind make the same bits.
 
-    On a GPU XLA chooses kernels by timing them, in each process anew, unless it is told
-    not to (`DETERMINISTIC`).
+    On a GPU XLA chooses kernels by timing them anew in each process, unless flags
+    forbid it (`DETERMINISTIC`).
 
     Args:
-      kind: as `kind` writes it.
+      kind: what `kind` returned.
     """
     return kind.startswith("cpu:") or set(DETERMINISTIC) <= set(kind.split())
 
 
 def make_deterministic() -> None:
-    """Have XLA take the same kernels in every process; before JAX is first used."""
+    """Have XLA take the same kernels in every process; call it before using JAX."""
     flags = os.environ.get("XLA_FLAGS", "").split()
     own = {flag.partition("=")[0] for flag in DETERMINISTIC}
     kept = [flag for flag in flags if flag.partition("=")[0] not in own]
@@ -241,9 +241,9 @@ def make_deterministic() -> None:
 
 @functools.cache
 def _cuda() -> str:
-    """Versions of driver, cuBLAS and cuDNN; "" where JAX doesn't run on CUDA."""
+    """Return versions of driver, cuBLAS and cuDNN; "" where JAX isn't on CUDA."""
     for plugin in ("jax_cuda12_plugin", "jax_cuda13_plugin"):
-        with contextlib.suppress(Exception):  # a library that isn't there
+        with contextlib.suppress(Exception):  # a library may be missing
             versions = importlib.import_module(f"{plugin}._versions")
             return (
                 f"driver {versions.cuda_driver_get_version()},"
@@ -255,7 +255,7 @@ def _cuda() -> str:
 
 @functools.cache
 def _processor() -> str:
-    """The model of the processor; read on Linux."""
+    """Return the model of the processor; read on Linux."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):

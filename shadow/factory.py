@@ -1,15 +1,14 @@
-"""The shadow-model factory: the training algorithm A over thousands of targets.
+"""The shadow-model factory: it trains A on the fixed set and each of many targets.
 
 An A that is a function of JAX is trained in batches of fixed width under `vmap`, one
 batch per device. The fixed set and a shared initialisation are single arrays for all
 models. On another number of cores or devices, or at another width, weights agree to
-float32 rounding. Any other A is run model by model in processes. Memory doesn't grow
-with the number of models: blocks leave for the store as soon as they are done.
+float32 rounding. Any other A runs one model at a time in worker processes. Memory
+doesn't grow with the number of models, as each block goes to the store once it is done.
 
-Who knows which randomness: the key splits into a public part, from which come the
-shared initialisation and a known order of mini-batches, and one private stream per role
-(shadow or released), from which come those that the adversary can't know, the noise of
-private training among them.
+The factory's key splits into a public part and one private stream per role (shadow or
+released). The public part gives the shared initialisation and a known order of
+mini-batches. A private stream gives what the adversary can't know, such as noise.
 """
 
 import dataclasses
@@ -49,8 +48,8 @@ class Factory:
       width: models trained at once on one device, or handed to processes at once; None
         chooses it from the machine (`shadow.width`) when it is first needed. It changes
         weights only within float32 rounding.
-      start: (params,), theta_0 as a store holds it; None: drawn from the key. Another
-        kind of device may draw it with other last digits.
+      start: (params,), theta_0 as a store holds it; None: drawn from the key, whose
+        last digits may differ on another kind of device.
     """
 
     algorithm: Algorithm = dataclasses.field(kw_only=False)
@@ -61,7 +60,7 @@ class Factory:
     start: Float32[np.ndarray, " params"] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """For workers in other processes: the fields, without compiled programs."""
+        """Pickle the fields, without compiled programs, for other processes."""
         fields = {
             field.name: getattr(self, field.name) for field in dataclasses.fields(self)
         }
@@ -87,9 +86,9 @@ class Factory:
 
     @property
     def descent(self) -> GradientDescent:
-        """A, for what looks into it.
+        """A as the toolkit's gradient descent, for attacks that use its settings.
 
-        Raises: ValueError: it is a function of the user's.
+        Raises: ValueError: A is a user's function.
         """
         if not isinstance(self.algorithm, GradientDescent):
             raise ValueError(
@@ -99,7 +98,7 @@ class Factory:
 
     @functools.cached_property
     def initialisation(self) -> Float32[np.ndarray, " params"] | None:
-        """Theta_0 of all models, where it is public; else None."""
+        """The public theta_0 of all models, or None."""
         if "initialisation" not in self.algorithm.capabilities.public:
             return None
         if self.start is not None:
@@ -109,17 +108,17 @@ class Factory:
 
     @property
     def public_key(self) -> Any:
-        """What A draws its own randomness from, where that is public; else None."""
+        """The public key of A's randomness, or None."""
         if "key" not in self.algorithm.capabilities.public:
             return None
         return self.algorithm.own_key(_public_keys(self.key)[1])
 
     @functools.cached_property
     def identity(self) -> dict[str, Any]:
-        """What decides the models' weights beside their data; JSON-able.
+        """All that decides the models' weights beside their data; JSON-able.
 
-        A store keeps it, and refuses to be filled by a factory of another identity. The
-        key is there as a hash.
+        A store keeps it, and refuses to be filled by a factory of another identity. It
+        has the key as a hash.
         """
         about = {
             "role": self.role,
@@ -133,7 +132,7 @@ class Factory:
 
     @functools.cached_property
     def trained_with(self) -> dict[str, Any]:
-        """What decides the last digits of models, beside the device: a commit has it.
+        """The settings that decide a model's last digits, for a block's commit.
 
         Returns: "width", models at once on a device; "form" of the network, where A has
           several (`Victim.forms`).
@@ -149,12 +148,12 @@ class Factory:
 
     @property
     def models_at_once(self) -> int:
-        """Models trained at once on all local devices."""
+        """The number of models trained at once on all local devices."""
         return self._runs.together
 
     @functools.cached_property
     def program_bytes(self) -> int:
-        """Memory that a batch takes on one device; 0 where A isn't batched."""
+        """The memory of a batch on one device; 0 where A isn't batched."""
         if not self.algorithm.capabilities.batched:
             return 0
         return program_bytes(self.algorithm, self.fixed, self._width)
@@ -166,9 +165,9 @@ class Factory:
 
     @functools.cached_property
     def draw(self) -> Callable[[Any], Draw]:
-        """All randomness of a model, by its number; traced where A is batched.
+        """The function from a model's number to its randomness; traced if A is batched.
 
-        What of it is secret, the developer alone knows.
+        It includes the secret part, which only the developer knows.
         """
         algorithm = self.algorithm
         shared, known = self.initialisation, self.public_key
@@ -188,11 +187,11 @@ class Factory:
     def mechanism(
         self, *, relation: str = "zero_out", record: int | None = None
     ) -> Gaussian | PoissonGaussian | RandomAllocation:
-        """Say what a released model of this factory reveals of one record.
+        """Return the privacy mechanism of one record in a released model, for `dp`.
 
-        Sampling amplifies privacy only while nobody is told who was sampled. Where the
-        order is public, the record is protected by the noise of the steps that it takes
-        part in, which this factory's key decides.
+        Sampling amplifies privacy only while it is secret. Where the order is public,
+        the record is protected by the noise of the steps that it takes part in, which
+        this factory's key decides.
 
         Args:
           relation: "zero_out", "add_or_remove" or "replace_one".
@@ -207,7 +206,7 @@ class Factory:
         sigma = privacy.noise_multiplier
         secret = privacy.sampling_probability == 1 or not descent.order_is_public
         if privacy.sampling == "allocation" and secret:
-            # An epoch that isn't finished reveals no more than a whole one.
+            # An unfinished epoch reveals no more than a whole one.
             return RandomAllocation(
                 noise_multiplier=sigma,
                 steps=privacy.steps_an_epoch,
@@ -232,11 +231,10 @@ class Factory:
         )
 
     def knowledge(self, public: Examples | None = None) -> Knowledge:
-        """All that Definition 1 grants against the models of this factory.
+        """Return what Definition 1 lets the adversary of these models know.
 
-        The initialisation and A's own randomness are there where they are public, and
-        None where they aren't. How a seed becomes theta_0 is A's code, so it is there;
-        the seed isn't.
+        It has the initialisation and the key of A where they are public, else None. How
+        a seed becomes theta_0 is A's code, so that is known; the seed isn't.
 
         Args:
           public: side knowledge aux, such as the shadow targets.
@@ -257,8 +255,8 @@ class Factory:
     def release(self, targets: Examples, view: View = EVERYTHING) -> Release:
         """Train the models that are attacked, one per target, and publish them.
 
-        They are trained in the role "released", whatever this factory's, so that none
-        of their private randomness is a shadow model's.
+        Their role is "released", whatever this factory's, so that they share no private
+        randomness with shadow models.
 
         Args:
           targets: one z a model, at least one.
@@ -271,9 +269,9 @@ class Factory:
         return publish(developer.train(targets), view)
 
     def starts(self, ids: np.ndarray) -> Float32[np.ndarray, "models params"]:
-        """Theta_0 of some models, by their numbers: what the developer keeps secret.
+        """Return the secret theta_0 of some models, by their numbers.
 
-        Raises: ValueError: A makes its own.
+        Raises: ValueError: A makes theta_0 itself.
         """
         draws = [self.draw(np.int32(number)).start for number in ids]
         if not draws or draws[0] is None:
@@ -322,7 +320,7 @@ class Factory:
         return trained
 
     def _check(self, examples: Examples) -> None:
-        """Images and classes have to be those of D_-, and of the victim."""
+        """Raise unless shape and classes are those of D_- and the victim."""
         wanted = getattr(self.algorithm, "victim", self.fixed)
         if examples.image_shape != wanted.image_shape:
             raise ValueError(
@@ -337,5 +335,5 @@ class Factory:
 
 
 def _public_keys(key: Array) -> Array:
-    """Keys that the adversary is told, where they are public: (theta_0, A's own)."""
+    """Return the keys that may be public: (of theta_0, of A's randomness)."""
     return jax.random.split(jax.random.fold_in(key, 0), 2)

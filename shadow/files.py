@@ -1,4 +1,4 @@
-"""Files that are either whole or absent: write beside, then rename."""
+"""Atomic writing of results and stores: a file is either complete or absent."""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write to, that replaces `path` in one step when all went well.
+    """Open a file that replaces `path` in one step if no error occurs.
 
     A crash leaves the old file or the new; the content reaches the disk before the name
     does.
@@ -27,7 +27,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def _beside(path: Path, put: Callable[[Path, Path], None]) -> Iterator[IO[bytes]]:
-    """A file beside `path`, put in its place when all is on the disk."""
+    """Open a file beside `path`, which takes its place when all is on the disk."""
     partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
     try:
         with partial.open("wb") as file:
@@ -40,11 +40,11 @@ def _beside(path: Path, put: Callable[[Path, Path], None]) -> Iterator[IO[bytes]
 
 
 def put_if_absent(path: Path, content: bytes) -> bool:
-    """Write `path` in one step, unless it is there.
+    """Write `path` in one step, unless it exists.
 
-    Of several who do this at the same time one succeeds.
+    If several processes do this at the same time, one succeeds.
 
-    Returns: False if it was there.
+    Returns: False if it existed.
     Raises: OSError: the file system is full or has no hard links, among others.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -74,13 +74,13 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def as_json(value: Any) -> bytes:
-    """`value` as indented JSON with sorted keys."""
+    """Return `value` as indented JSON with sorted keys."""
     text = json.dumps(value, indent=2, sort_keys=True, allow_nan=False)
     return (text + "\n").encode()
 
 
 def finite(value: Any) -> Any:
-    """Plain values for JSON: NaN and infinity become None, arrays lists."""
+    """Return plain values for JSON: NaN and infinity become None, arrays lists."""
     if isinstance(value, Mapping):
         return {str(name): finite(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
@@ -107,15 +107,15 @@ def write_arrays(path: Path, **arrays: ArrayLike) -> None:
 def read_arrays(
     path: str | os.PathLike, wanted: Sequence[str] = (), *, also: Sequence[str] = ()
 ) -> dict[str, np.ndarray]:
-    """The arrays of an .npz file; never unpickled.
+    """Read the arrays of an .npz file, without unpickling.
 
     Args:
       path: the file.
-      wanted: arrays that it has to have; none: all that are there are read.
-      also: arrays that are read where they are there.
+      wanted: arrays that it has to have; none: all of its arrays are read.
+      also: arrays that are read if it has them.
     Raises:
       FileNotFoundError: there is no such file.
-      ValueError: it lacks an array, or it isn't a whole .npz file of numbers and texts.
+      ValueError: it lacks an array, or isn't a complete .npz of numbers and texts.
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"There is no file {path} to load from.")
@@ -131,7 +131,7 @@ def read_arrays(
         raise
     except Exception as error:  # zipfile, zlib and NumPy have many for damaged bytes
         what = f"it can't be read: {error}"
-        if "pickle" in str(error):  # NumPy would say how to read it all the same
+        if "pickle" in str(error):  # NumPy's message would advise unpickling
             what = (
                 "it is of another format, or holds Python objects, which are never"
                 " unpickled (allow_pickle=False)"

@@ -1,10 +1,10 @@
-"""A folder with a folder of pictures for each class, as data sets are often kept.
+"""A data set from a folder that has a folder of pictures for each class.
 
     pictures/cat/1.png
     pictures/dog/7.jpg
 
-Classes are numbered in the order of their names. All pictures have one size, and are
-all grey or all in colour.
+`sources.load` reads it. Classes are numbered in the order of their names. All pictures
+have one size, and are all grey or all in colour.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ def read(path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
 
     Returns: (whole numbers (pictures, height, width, channels), labels (pictures,),
       which are positions in `classes(path)`).
-    Raises: ValueError: no pictures, or of several sizes; says which.
+    Raises: ValueError: there are no pictures, or they have several sizes.
     """
     from PIL import Image
 
@@ -41,7 +41,7 @@ def read(path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
             try:
                 with Image.open(file) as picture:
                     array = _pixels(picture, file)
-            except (OSError, SyntaxError) as error:  # which Pillow has for bad bytes
+            except (OSError, SyntaxError) as error:  # Pillow's, for damaged files
                 raise ValueError(
                     f"Expected {file} to be a picture: {error}."
                 ) from error
@@ -69,12 +69,12 @@ def read(path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
 
 
 def pictures(folder: Path) -> list[Path]:
-    """The pictures of a class, by their names; other files are none."""
+    """List the pictures of a class by name, and no other files."""
     return sorted(f for f in folder.iterdir() if f.suffix.lower() in SUFFIXES)
 
 
 def digest(path: str | os.PathLike) -> str:
-    """A hash of the names and bytes of all pictures below a folder of classes."""
+    """Hash the names and bytes of all pictures below a folder of classes."""
     whole = hashlib.sha256()
     for name in classes(path):
         for file in pictures(Path(path) / name):
@@ -84,9 +84,9 @@ def digest(path: str | os.PathLike) -> str:
 
 
 def _pixels(picture: Any, file: Path) -> np.ndarray:
-    """A picture as whole numbers: bytes, or of 16 bits where it has them.
+    """Return a picture as integers: bytes, or of 16 bits where it has them.
 
-    Raises: ValueError: it holds numbers of other kinds, whose white isn't known.
+    Raises: ValueError: its numbers have another type, whose white isn't known.
     """
     if picture.mode.startswith("I"):
         array = np.asarray(picture)
@@ -103,7 +103,7 @@ def _pixels(picture: Any, file: Path) -> np.ndarray:
 
 
 def classes(path: str | os.PathLike) -> tuple[str, ...]:
-    """Names of the classes, in the order of their numbers."""
+    """List the names of the classes, in the order of their numbers."""
     return tuple(
         sorted(
             entry.name

@@ -1,11 +1,11 @@
-"""Attribute inference: a part of the target is known, the rest is asked for.
+"""Attribute inference: the adversary knows part of the target and infers the rest.
 
-Whatever an attack guesses, its errors at the known pixels are seen, and errors of
-neighbouring pixels go together. So every guess is completed in the same way: as if its
-errors were normal, with the covariance that they have where the adversary knows the
-truth, the unknown pixels are moved by what the known ones say. For the mean image these
-errors are the prior itself, and the guess becomes its conditional mean, the adversary
-of `dp.priors.gaussian_given`.
+The errors of any guess at the known pixels are visible, and errors of neighbouring
+pixels correlate. So unknown pixels of every guess are corrected by a regression of
+their errors on those at known pixels, as if errors were normal, with the covariance
+that they have on images that the adversary knows. For the mean image these errors are
+the prior itself, and the guess becomes its conditional mean, as in
+`dp.priors.gaussian_given`.
 
 Source: Balle et al. 2022, Section II-C.
 """
@@ -19,10 +19,10 @@ from shadow import checks
 
 Guesses = Float[np.ndarray, "releases height width channels"]
 Errors = Float[np.ndarray, "images height width channels"]
-# What is said of an attack that is told pixels and makes no use of them, by its name.
+# The error of an attack that is given known pixels and doesn't use them, by its name.
 UNUSED = "The attack {} makes no use of {{}} pixels; see its row."
-# Tried on left-out errors, in squared pixel values times their number: from none to one
-# that leaves the guess as it is.
+# Ridges tried on left-out errors, in squared pixel values times their number: from
+# nearly none to one that leaves the guess as it is.
 _RIDGES = np.logspace(-4, 4, 9)
 
 
@@ -31,8 +31,8 @@ class Known:
     """Pixels, or columns, of the targets that the adversary knows.
 
     Attributes:
-      mask: (height, width, channels), which; the same ones of every target.
-      values: (releases, height, width, channels), what they are; NaN elsewhere.
+      mask: (height, width, channels), which pixels; the same for every target.
+      values: (releases, height, width, channels), their values; NaN elsewhere.
     """
 
     mask: Bool[np.ndarray, "height width channels"]
@@ -56,37 +56,37 @@ class Known:
 
     @classmethod
     def of(cls, targets: Guesses, mask: Bool[np.ndarray, "..."]) -> "Known":
-        """What an adversary is told who knows the pixels of a mask.
+        """Return the known pixels of targets, by a mask.
 
         Args:
-          targets: the truth; pixels off the mask are forgotten.
+          targets: the truth; pixels off the mask are dropped.
           mask: (height, width, channels).
         """
         values = np.where(mask[None], targets, np.nan).astype(np.float32)
         return cls(mask=mask, values=values)
 
     def at(self, release: int) -> "Known":
-        """What is known of the target of one release."""
+        """Return the known pixels of the target of one release."""
         return Known(mask=self.mask, values=self.values[release : release + 1])
 
     def put(self, guesses: Guesses) -> Guesses:
-        """Guesses with the known pixels as they are."""
+        """Return guesses with known pixels set to their values."""
         return np.where(self.mask[None], self.values, guesses).astype(guesses.dtype)
 
     def completed(self, guesses: Guesses, errors: Errors) -> Guesses:
-        """Guesses, moved at unknown pixels by the errors seen at known ones.
+        """Correct guesses at unknown pixels by their errors at known ones.
 
         Args:
           guesses: (releases, height, width, channels).
-          errors: truth minus guess, of the same attack on targets that the adversary
-            knows whole.
-        Returns: pixels in [0, 1]; the known ones as they are.
+          errors: truth minus guess, of the same attack on images that the adversary
+            knows completely.
+        Returns: pixels in [0, 1]; known ones have their values.
         """
         from sklearn.linear_model import RidgeCV
 
         flat = errors.reshape(len(errors), -1).astype(np.float64)
         mask = self.mask.ravel()
-        # No intercept: where nothing is seen to be wrong the guess stays.
+        # No intercept: without errors at known pixels the guess stays.
         fit = RidgeCV(alphas=_RIDGES, fit_intercept=False)
         fit.fit(flat[:, mask], flat[:, ~mask])
         gaps = (self.values - guesses)[:, self.mask].astype(np.float64)
@@ -97,12 +97,12 @@ class Known:
 
 
 def rows_of(shape: tuple[int, ...], rows: int) -> Bool[np.ndarray, "..."]:
-    """The mask of the first rows of pixels.
+    """Return the mask of the first rows of pixels.
 
     Args:
       shape: (height, width, channels).
-      rows: how many, from the top.
-    Raises: FieldError: not fewer than there are.
+      rows: the number of rows, from the top.
+    Raises: FieldError: not fewer than the image has.
     """
     checks.require("known", rows, 0 < rows < shape[0], f"in [1, {shape[0] - 1}]")
     mask = np.zeros(shape, bool)

@@ -1,4 +1,4 @@
-"""Time limits for what can't be asked to hurry."""
+"""Time limits of an audit's attacks: an exception raised by a timer, and a clock."""
 
 import contextlib
 import signal
@@ -9,20 +9,20 @@ from types import FrameType
 
 
 class OutOfTimeError(BaseException):
-    """What was begun isn't finished in its time.
+    """A time limit passed before the work was finished.
 
-    No `Exception`: code that goes on after any error of what it calls has to stop.
+    It isn't an `Exception`, so that code which catches every error stops as well.
     """
 
 
 @contextlib.contextmanager
 def seconds(limit: float, again: float = 5.0) -> Iterator[None]:
-    """Raise OutOfTimeError inside, some time after `limit` seconds; after none at once.
+    """Raise OutOfTimeError inside, soon after `limit` seconds; at once if that is <= 0.
 
-    And every `again` seconds from then on: what reads a cache may take the error for
-    one of its own and go on. A computation of XLA's isn't interrupted, but ended
-    after. Outside of a process's main thread, and where there are no signals, nothing
-    is interrupted. Limits may be nested: the outer one goes on where the inner ends.
+    It is raised again every `again` seconds, because code may mistake the first one for
+    an error of its cache and continue. A running XLA computation finishes first.
+    Outside of a process's main thread, and where there are no signals, nothing is
+    interrupted. Limits may be nested: the outer one continues after the inner ends.
     """
     if limit <= 0:
         raise OutOfTimeError("No time is left.")
@@ -46,7 +46,7 @@ def seconds(limit: float, again: float = 5.0) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if rang:  # what XLA calls hands on another error in its place
+        if rang:  # a callback of XLA turns it into another error
             raise OutOfTimeError(f"Not finished in {limit:.0f} s.") from error
         raise
     finally:
@@ -54,16 +54,16 @@ def seconds(limit: float, again: float = 5.0) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
         if outer:
             left = outer - (time.monotonic() - started)
-            # What ran out meanwhile rings at once.
+            # If the outer limit passed meanwhile, it is raised at once.
             signal.setitimer(signal.ITIMER_REAL, max(left, 1e-3), outer_again)
 
 
 class Clock:
-    """What is left of a time.
+    """A countdown of a time limit.
 
     Args:
-      limit: seconds that there are.
-      started: on the clock of `time.monotonic`; None: now.
+      limit: the limit, in seconds.
+      started: the start, by `time.monotonic`; None: now.
     """
 
     def __init__(self, limit: float, started: float | None = None) -> None:

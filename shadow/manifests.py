@@ -1,7 +1,8 @@
-"""The manifest of a shadow store: what it is of, sealed, put last.
+"""The manifest of a shadow store: the file that says how its models were trained.
 
-It holds the record (configuration, content of the data, versions), sizes, the layout of
-theta, zarr's metadata, and the checksums of arrays that are not cut into blocks.
+`blocks` and `store` read it first; it is written last, and sealed. It holds the record
+(configuration, content of the data, versions), sizes, the layout of theta, zarr's
+metadata, and the checksums of arrays that are not cut into blocks.
 """
 
 import dataclasses
@@ -49,7 +50,7 @@ def of(
     positions: Mapping[str, np.ndarray],
     dropped: int,
 ) -> tuple[Record, dict[str, Any], dict[str, np.ndarray]]:
-    """Of a new store; arguments are those of `Store.open`.
+    """Make the manifest of a new store; arguments are those of `Store.open`.
 
     Returns: the record, the manifest, and the arrays that are not cut into blocks.
     """
@@ -89,7 +90,7 @@ def of(
         "block_size": block_size,
         "layout": [dataclasses.asdict(entry) for entry in layout],
         "models_per_batch": factory.width,
-        "dropped": dropped,  # copies that the division left out
+        "dropped": dropped,  # copies that the split left out
         "sha256": {name: checks.digest(values) for name, values in whole.items()},
     }
     manifest["arrays"] = _metadata(manifest, whole)
@@ -97,7 +98,7 @@ def of(
 
 
 def read(place: Place) -> dict[str, Any]:
-    """A store's manifest.
+    """Read a store's manifest.
 
     Raises: NotMadeError, CorruptBlockError, ValueError: see `Store`.
     """
@@ -126,7 +127,7 @@ def read(place: Place) -> dict[str, Any]:
 def _metadata(
     manifest: Mapping[str, Any], whole: Mapping[str, np.ndarray]
 ) -> dict[str, Any]:
-    """zarr's metadata of a store's arrays, by name; "" is the group."""
+    """Return zarr's metadata of a store's arrays, by name; "" is the group."""
     rows, size = manifest["num_models"], manifest["block_size"]
     shapes: dict[str, tuple[tuple[int, ...], str, Any]] = {
         "weights": ((rows, manifest["num_params"]), "float32", float("nan")),
@@ -147,13 +148,13 @@ def _metadata(
         specs[name] = ArraySpec(
             shape=values.shape, dtype=values.dtype, dimensions=_DIMENSIONS[name]
         )
-    # Which slice of a row of weights is which array of the victim.
+    # The layout of a row of weights, by the victim's arrays.
     attributes = {name: manifest[name] for name in ("role", "num_classes", "layout")}
     return zarr_files.group_metadata(specs, attributes)
 
 
 def zarr_metadata(manifest: Mapping[str, Any]) -> dict[str, bytes]:
-    """Files that other zarr readers need, by name."""
+    """Return the files that other zarr readers need, by name."""
     return {
         zarr_files.file_of(name): json.dumps(values, indent=2, sort_keys=True).encode()
         for name, values in manifest["arrays"].items()
@@ -168,7 +169,7 @@ def require_made_of(
     fixed: Examples,
     targets: Examples,
 ) -> None:
-    """Refuse models of another factory, or of other data, for a store.
+    """Raise unless a store's models are of this factory and these data.
 
     Args:
       manifest: the manifest of the store.
@@ -187,7 +188,7 @@ def require_made_of(
     }
     there = {name: kept.get(name) for name in identity}
     there |= {name: manifest[name] for name in ("num_models", "num_classes")}
-    # The names of data sets decide nothing.
+    # The names of data sets don't matter.
     there["content"] = {
         part: {name: kept["content"][part].get(name) for name in sums}
         for part, sums in content.items()
@@ -201,7 +202,7 @@ def require_made_of(
 
 
 def block_range(manifest: Mapping[str, Any], block: int) -> tuple[int, int]:
-    """The models of a block: first, and one past the last."""
+    """Return the models of a block: the first, and one past the last."""
     size = manifest["block_size"]
     return block * size, min((block + 1) * size, manifest["num_models"])
 
@@ -209,7 +210,7 @@ def block_range(manifest: Mapping[str, Any], block: int) -> tuple[int, int]:
 def arrays_of_block(
     manifest: Mapping[str, Any], block: int, *values: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """The arrays of a block by name, `PER_MODEL`, with the store's types.
+    """Return the arrays of a block by name, `PER_MODEL`, with the store's types.
 
     Raises: ValueError: one has another shape than this block's.
     """
@@ -234,10 +235,10 @@ def arrays_of_block(
 def put_empty(
     place: Place, manifest: Mapping[str, Any], whole: Mapping[str, np.ndarray]
 ) -> None:
-    """Make a store without blocks; it is one when its manifest is there.
+    """Make a store without blocks; it exists once its manifest does.
 
-    Of several workers who do this at once the first one's manifest stays. What a
-    creator that was killed has left, with no manifest, is written over.
+    If several workers do this at once, the first one's manifest stays. Files of a
+    killed creator, without a manifest, are overwritten.
     """
     contents = zarr_metadata(manifest)
     for name, values in whole.items():
@@ -251,7 +252,7 @@ def put_empty(
             place.put(name, content)
     sealed = commits.seal(manifest)
     if place.put_if_absent(MANIFEST, sealed) or place.get(MANIFEST) == sealed:
-        # It counts from now on; another creator may have been at these in between.
+        # The manifest counts now; another creator may have written these in between.
         for name, content in contents.items():
             if place.get(name) != content:
                 place.put(name, content)

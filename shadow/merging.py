@@ -1,4 +1,4 @@
-"""Stores of one configuration, joined."""
+"""The merging of shadow stores that were filled apart: `informed shadow merge`."""
 
 from collections.abc import Sequence
 
@@ -12,18 +12,18 @@ def merge(
 ) -> dict[str, int]:
     """Copy every block that one store lacks and another has.
 
-    Each is checked on the way. The first writer wins here too: what is there stays.
+    Every copied block is checked. The first writer wins: existing blocks stay.
 
     Args:
-      into: a store, or where one is to be made.
-      sources: the stores that are joined, at least one, of the same configuration and
+      into: a store, or the address of a new one.
+      sources: the stores to merge, at least one, of the same configuration and
         versions.
       progress: show a bar.
     Returns: counts of blocks: copied, there before, still missing.
     Raises:
-      ConfigurationMismatchError, VersionMismatchError: a store was made otherwise;
-        found before anything is copied.
-      CorruptBlockError: a block of a source is.
+      ConfigurationMismatchError, VersionMismatchError: a store has another record;
+        raised before anything is copied.
+      CorruptBlockError: a block of a source is corrupt.
       ValueError: no sources.
     """
     if not sources:

@@ -1,4 +1,4 @@
-"""Shadow models in memory: weights and the targets they were trained on."""
+"""Shadow models in memory (`store` has those on disk): weights and their targets."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -19,8 +19,8 @@ class ShadowModels:
     Attributes:
       weights, images, labels: one row per model.
       layout: which slice of theta is which array of the victim; () where that isn't
-        known. It lets a network see the first layer's weights as pictures.
-    Raises: ValueError: arrays that don't have one row per model, a layout of another
+        known. With it a network can use the first layer's weights as pictures.
+    Raises: ValueError: arrays don't have one row per model, or the layout has another
       number of weights.
     """
 
@@ -46,7 +46,7 @@ class ShadowModels:
     def of(
         cls, weights: np.ndarray, targets: Examples, layout: tuple[Slice, ...] = ()
     ) -> "ShadowModels":
-        """Models, and the examples they were trained on, in the same order."""
+        """Combine models and their targets, in the same order."""
         images, labels = targets.images, targets.labels
         return cls(weights=weights, images=images, labels=labels, layout=layout)
 
@@ -59,11 +59,11 @@ class ShadowModels:
         return tuple(self.images.shape[1:])
 
     def blocks(self) -> "Iterator[ShadowModels]":
-        """Everything as one block; what `Store.blocks` does piece by piece."""
+        """Yield everything as one block; `Store.blocks` does it piece by piece."""
         yield self
 
     def read(self) -> "ShadowModels":
-        """Themselves: a store gives what it holds by the same name."""
+        """Return the models themselves, like `Store.read`."""
         return self
 
     def fingerprint(self) -> str:

@@ -1,7 +1,7 @@
-"""Processes that train on accelerators, one a card, each of which sees its own alone.
+"""Worker processes for training on GPUs with PyTorch and the like: one per card.
 
-They are for libraries other than JAX, such as PyTorch. They live as long as the process
-that began them, since each has to import its library and open its card.
+`parallel` runs users' training functions in them. Each sees one card only. They live as
+long as their parent, since each has to import its library and open its card.
 """
 
 import fcntl
@@ -21,13 +21,13 @@ _held: list[int] = []  # the lock on this process's card, held until it ends
 
 
 def run(train: Callable, arguments: Sequence[tuple]) -> list[Any]:
-    """What `train` returns for each tuple of arguments, in their order."""
+    """Call `train` on each tuple of arguments; return the results in order."""
     executor = _executor(tuple(devices.card_names()))
     try:
         futures = [executor.submit(train, *part) for part in arguments]
         return [part.result() for part in futures]
     except BrokenProcessPool:
-        # A process died, and no pool outlives that: the next run gets a new one.
+        # A process died, which ends the pool: the next run gets a new one.
         _executor.cache_clear()
         raise
 
@@ -41,7 +41,7 @@ def _executor(cards: tuple[str, ...]) -> Any:
 
 
 def _take(folder: str, cards: tuple[str, ...]) -> None:
-    """Take a card that no other process has; one that dies gives its card back."""
+    """Take a card that no other process has, until this process ends."""
     for number, name in enumerate(cards):
         file = os.open(Path(folder) / str(number), os.O_CREAT | os.O_RDWR)
         try:

@@ -1,9 +1,10 @@
-"""Many runs of A: batches over devices, or model by model in processes.
+"""Parallel runs of a training algorithm A: batched over devices, or in processes.
 
-Rows are processed in batches of fixed width. A row is repeated to fill a batch, and its
-copies are dropped: the compiled program, and with it a model's bits, never depends on
-how many models, or which, it is trained with. On some processors it depends on its
-place, which its number decides, then (`lanes`).
+The factory trains shadow models by it, inversion retrains candidates. Runs (rows) go in
+batches of fixed width, filled with copies of a row that are dropped. So the compiled
+program, and with it a model's bits, never depends on the other models of a batch. On
+some processors bits depend on a row's place in the batch; then its number decides the
+place (`lanes`).
 """
 
 import dataclasses
@@ -17,29 +18,30 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
+from joblib.externals.loky import reusable_executor
 
 from shadow import checks, devices, on_cards
 from shadow.training.algorithm import Algorithm, Draw
 
-# Programs that are kept compiled: of both roles of a few algorithms.
+# Compiled programs that are kept: those of both roles of a few algorithms.
 _KEPT = 4
 _compiled: dict[tuple[int, str], tuple[Callable, Algorithm]] = {}
 EVERYWHERE, BY_ROW = PartitionSpec(), PartitionSpec("rows")
 
 
 class OtherSizeError(checks.FieldError):
-    """A training gives more or fewer weights for one data set than for another."""
+    """Training gave more or fewer weights for one data set than for another."""
 
 
 def mesh() -> Mesh:
-    """All local devices, among which rows are divided."""
+    """Return the mesh of all local devices, which share the rows."""
     return Mesh(np.array(jax.local_devices()), ("rows",))
 
 
 def sharded(
     function: Callable, ins: tuple, outs: Any, on: Mesh | None = None
 ) -> Callable:
-    """A compiled function whose arguments are on all devices, or divided by row.
+    """Compile a function whose arguments are on all devices, or divided by row.
 
     Args:
       on: the devices; None: all local ones.
@@ -56,18 +58,18 @@ def sharded(
 
 
 def everywhere(values: Any) -> Any:
-    """A tree of arrays on all devices."""
+    """Copy a tree of arrays to all devices."""
     return jax.device_put(values, NamedSharding(mesh(), EVERYWHERE))
 
 
 def program(
     algorithm: Algorithm, draw: Callable[[Any], Draw], on: Mesh | None = None
 ) -> Any:
-    """Many runs of an A that is batched, compiled.
+    """Compile many runs of a batched A.
 
     Args:
       draw: number of a run -> its randomness, traced.
-      on: devices among which the runs are divided; None: all local ones.
+      on: devices that share the runs; None: all local ones.
     Returns: (D_-, images (rows, targets, ...), labels (rows, targets), numbers of the
       runs (rows,)) -> theta (rows, params).
     """
@@ -84,7 +86,7 @@ def _many(
     labels: Array,
     runs: Array,
 ) -> Array:
-    """A on every row; traced."""
+    """Run A on every row; traced."""
 
     def one(images: Array, labels: Array, run: Array) -> Array:
         return algorithm(fixed, images, labels, draw(run))  # type: ignore[return-value]
@@ -95,10 +97,10 @@ def _many(
 
 
 def _shared(algorithm: Algorithm, draw: Callable[[Any], Draw]) -> Callable:
-    """`program`, compiled once for all draws of an A that differ in their keys alone.
+    """Compile `program` once for all draws of an A that differ only in their keys.
 
-    Such as those of shadow and of released models: keys are arguments of what is
-    compiled. A shared theta_0 stays a constant in it, which decides last digits.
+    Draws of shadow and of released models do. Keys are arguments of the program; a
+    shared theta_0 stays a constant in it, which decides last digits.
     """
     traced, shape = jax.make_jaxpr(draw, return_shape=True)(np.int32(0))
     whole = jax.tree.structure(shape)
@@ -106,7 +108,7 @@ def _shared(algorithm: Algorithm, draw: Callable[[Any], Draw]) -> Callable:
     still = [jax.dtypes.issubdtype(value.dtype, floating) for value in traced.consts]
     values = list(zip(traced.consts, still, strict=True))
     digests = [checks.digest(np.asarray(value)) for value, fixed in values if fixed]
-    # On an accelerator, also one that is only planned for, A is traced otherwise.
+    # A is traced differently for an accelerator, also for one that is only planned for.
     text = f"{traced.jaxpr} {whole} {digests} {devices.cache_bound()}"
     about = id(algorithm), text
     if about not in _compiled:
@@ -124,7 +126,7 @@ def _shared(algorithm: Algorithm, draw: Callable[[Any], Draw]) -> Callable:
         ins = (EVERYWHERE, EVERYWHERE, BY_ROW, BY_ROW, BY_ROW)
         while len(_compiled) >= _KEPT:
             del _compiled[next(iter(_compiled))]
-        # With A, so that no other one gets its id.
+        # A is kept too, so that no other algorithm gets its id.
         _compiled[about] = sharded(many, ins, BY_ROW), algorithm
     keys = [value for value, fixed in values if not fixed]
     return functools.partial(_compiled[about][0], everywhere(keys))
@@ -137,13 +139,13 @@ def lower(
     width: int,
     on: Mesh | None = None,
 ) -> Any:
-    """A `program` lowered for rows of one target; nothing is run.
+    """Lower a `program` for rows of one target; nothing is run.
 
     Args:
       made: what `program` returned for the same devices.
       fixed_shape: shape of the images of D_-.
       width: rows on all devices.
-      on: devices that it is lowered for, where they aren't here; None: local ones.
+      on: devices to lower for, which needn't be here; None: local ones.
     """
 
     def shape(shape: tuple[int, ...], dtype: Any, by: PartitionSpec) -> Any:
@@ -162,12 +164,12 @@ def lower(
     )
 
 
-# For XLA: no kernels are timed; see `devices.DETERMINISTIC`.
+# Options of XLA by which no kernels are timed; see `devices.DETERMINISTIC`.
 UNTIMED = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
 
 
 def bytes_of(compiled: Any) -> int:
-    """Memory that a compiled program takes on one device, by XLA's account."""
+    """Return the memory of a compiled program on one device, by XLA's account."""
     memory = compiled.memory_analysis()
     return (
         memory.temp_size_in_bytes
@@ -177,7 +179,7 @@ def bytes_of(compiled: Any) -> int:
 
 
 class Runs:
-    """A over many targets, D_- shared.
+    """Runs of A for many targets, with D_- shared.
 
     Args:
       algorithm: the training algorithm A.
@@ -198,7 +200,7 @@ class Runs:
     ) -> None:
         self.algorithm, self._draw, self._dtype = algorithm, draw, dtype
         self._width = width
-        # Length of theta; None: that of the first run, of an A that isn't batched.
+        # Length of theta; None, if A isn't batched: not known before the first run.
         self.size: int | None = None
         self.batched = algorithm.capabilities.batched
         self.together = width * (jax.local_device_count() if self.batched else 1)
@@ -209,7 +211,7 @@ class Runs:
         else:
             self._fixed = fixed
             if algorithm.capabilities.on_cards:
-                devices.cpu_only()  # its processes need the cards
+                devices.cpu_only()  # the worker processes need the cards
 
     def __call__(
         self,
@@ -220,15 +222,14 @@ class Runs:
         *,
         placed: bool = False,
     ) -> np.ndarray:
-        """Theta of every row.
+        """Train every row; return its theta.
 
         Args:
           images, labels: (rows, targets, ...).
           numbers: (rows,), the number of each run.
           on_rows: called with the number of rows done after each batch.
-          placed: the same run shall have the same bits in any call: where they depend
-            on a row's place in a batch (`devices.columns_alike`), its number decides
-            its place.
+          placed: give a run the same bits in any call: where they depend on a row's
+            place in a batch (`devices.columns_alike`), its number decides the place.
         """
         if not self.batched:
             return self._one_by_one(images, labels, numbers, on_rows)
@@ -274,8 +275,8 @@ class Runs:
         start: int,
         stop: int,
     ) -> np.ndarray:
-        # Without JAX arrays: to unpickle one opens a backend, on a GPU the whole card,
-        # in every process. The key of noise is for an A that is batched.
+        # No JAX arrays: unpickling one opens a backend in every process, on a GPU the
+        # whole card. The key of noise is only for a batched A.
         draws = {
             int(n): dataclasses.replace(self._draw(int(n)), noise_key=None)
             for n in np.unique(numbers[start:stop])
@@ -294,9 +295,9 @@ class Runs:
         return self._stacked(trained)
 
     def _stacked(self, trained: list[np.ndarray]) -> np.ndarray:
-        """Theta of every row; all runs have to give equally many weights.
+        """Stack theta of all rows.
 
-        Raises: OtherSizeError: one doesn't.
+        Raises: OtherSizeError: runs gave different numbers of weights.
         """
         for theta in trained:
             self.size = self.size or len(theta)
@@ -312,13 +313,13 @@ class Runs:
 
 
 def lanes(places: np.ndarray, width: int) -> np.ndarray:
-    """Rows as they are trained side by side on a device, each at its place.
+    """Assign rows to the batches of a device (lanes), each at its fixed place.
 
     Args:
-      places: (rows,), a row stands at its place modulo the width.
-      width: rows side by side.
-    Returns: (lanes, width), numbers of rows, -1 where none stands. Rows of neighbouring
-      places share a lane; of two rows of the same place each has its own.
+      places: (rows,); a row is put at its place modulo the width.
+      width: rows per lane.
+    Returns: (lanes, width), numbers of rows, -1 where there is none. Rows of
+      neighbouring places share a lane; rows of the same place have different lanes.
     """
     lane_of: dict[tuple[int, int], list[int]] = {}
     seen: dict[int, int] = {}
@@ -329,10 +330,18 @@ def lanes(places: np.ndarray, width: int) -> np.ndarray:
     return np.array(list(lane_of.values()))
 
 
-def processes(algorithm: Algorithm) -> int:
-    """How many train an A that isn't batched: one a card for one that wants a card.
+def kill_workers() -> None:
+    """End the processes that models are trained in, whatever they are doing."""
+    executor = reusable_executor._executor
+    if executor is not None:
+        executor.shutdown(wait=False, kill_workers=True)
 
-    Otherwise as many as usable cores, but two at least: one would be this process.
+
+def processes(algorithm: Algorithm) -> int:
+    """Return how many processes train an A that isn't batched.
+
+    One per card if A trains on cards; else one per usable core, but at least two, as
+    joblib runs a single one in this process.
     """
     if algorithm.capabilities.on_cards:
         return max(1, len(devices.card_names()))
@@ -340,6 +349,6 @@ def processes(algorithm: Algorithm) -> int:
 
 
 def _on_cpu(train: Callable, *arguments: Any) -> np.ndarray:
-    """In a process of joblib's, whose JAX would otherwise take a whole GPU."""
+    """Train with JAX on the CPU, in a process that would otherwise take a whole GPU."""
     devices.cpu_only()
     return train(*arguments)

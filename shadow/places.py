@@ -1,15 +1,14 @@
-"""Where things lie: a folder or a bucket, and the few acts that both do safely.
+"""Storage of shadow stores: a folder or a bucket, by a few operations safe on both.
 
-A place holds named contents ("commits/000012.json"). What is there is whole: a name
-appears with all its bytes or not at all. `put_if_absent` is the act that everything
-rests on: of any number of writers, in any number of processes and on any number of
-machines, exactly one finds the name free. A folder does it by a hard link, a bucket by
-a conditional put ("If-None-Match: *"), which S3, Google's, Azure's and most stores that
-speak S3 know.
+A place holds named contents ("commits/000012.json"). Contents are complete: a name
+appears with all its bytes or not at all. Stores rest on `put_if_absent`: of any number
+of writers, in any number of processes and on any number of machines, exactly one
+succeeds. A folder does it by a hard link, a bucket by a conditional put
+("If-None-Match: *"), which S3, Google's, Azure's and most S3-compatible stores support.
 
-A bucket answers errors now and then. They are tried again, and a put whose answer was
-lost may then find its own content: False from `put_if_absent` says that something is
-there, not that it is another's. Whoever has to know reads it.
+Errors of a bucket are retried. A retried put whose first answer was lost may find its
+own content: False from `put_if_absent` means that the name is taken, not that another
+writer took it. A caller who has to know reads the content.
 
 Buckets are reached by obstore (extra "bucket"). Credentials, endpoint and region come
 from the environment as obstore takes them (AWS_ACCESS_KEY_ID, AWS_ENDPOINT,
@@ -33,18 +32,18 @@ from shadow import files
 
 SCHEMES = ("s3", "gs", "az", "memory")
 _EXTRA = "pip install 'informed-adversary[bucket]'"
-_ABANDONED = 3600.0  # seconds without a write, after which its writer must be dead
+_ABANDONED = 3600.0  # seconds without a write, after which a file's writer is dead
 _TRIES = 9
-_FIRST_PAUSE = 0.1  # seconds; doubles, with jitter; half a minute in all
-# Who is asked for credentials, on machines in a cloud, when the environment has none.
+_FIRST_PAUSE = 0.1  # seconds; doubles, with jitter, to half a minute in all
+# Servers that obstore asks for credentials, in a cloud, if the environment has none.
 _METADATA = ("169.254.169.254", "metadata.google.internal")
-_OBSTORE_TRIES = 3  # of its own, within each of ours
+_OBSTORE_TRIES = 3  # obstore's retries, within each of ours
 
 T = TypeVar("T")
 
 
 class Place(abc.ABC):
-    """Contents by name; `str()` gives its address.
+    """A storage of contents by name; `str()` gives its address.
 
     Names are relative, with "/" between parts. All methods raise OSError, in one line,
     where the place can't be reached, may not be written to, or is full.
@@ -54,37 +53,37 @@ class Place(abc.ABC):
     def put_if_absent(self, name: str, content: bytes) -> bool:
         """Put a content unless the name is taken.
 
-        Returns: False if something is there: another's content, or, after a lost
-          answer, this one. True: this content is there.
+        Returns: True: this content was put. False: the name is taken, by another
+          content or, after a lost answer, by this one.
         """
 
     @abc.abstractmethod
     def put(self, name: str, content: bytes) -> None:
-        """Put a content, in place of what is there."""
+        """Put a content, in place of any other."""
 
     @abc.abstractmethod
     def get(self, name: str) -> bytes | None:
-        """A content; None where there is none."""
+        """Return a content; None where there is none."""
 
     @abc.abstractmethod
     def has(self, name: str) -> bool:
-        """Whether there is a content."""
+        """Return whether there is a content."""
 
     @abc.abstractmethod
     def names(self, under: str) -> list[str]:
-        """All names below `under` ("commits"), sorted, by one listing."""
+        """List all names below `under` ("commits"), sorted."""
 
     @abc.abstractmethod
     def delete(self, name: str) -> None:
-        """Take a content away, if it is there."""
+        """Delete a content, if there is one."""
 
     @abc.abstractmethod
     def below(self, part: str) -> "Place":
-        """The place of all names that begin with `part` + "/"."""
+        """Return the place of all names that begin with `part` + "/"."""
 
     @abc.abstractmethod
     def remove_leftovers(self) -> None:
-        """Delete what killed writers left half written, where a place keeps that."""
+        """Delete half-written files of killed writers, if the place keeps any."""
 
 
 class Folder(Place):
@@ -134,9 +133,9 @@ class Folder(Place):
         return Folder(self.path / part)
 
     def remove_leftovers(self, age: float = _ABANDONED) -> None:
-        """Delete half-written files that nobody has written to for `age` seconds.
+        """Delete half-written files that haven't changed for `age` seconds.
 
-        Younger ones may be a live worker's.
+        Younger ones may belong to a live worker.
         """
         for file in self.path.rglob("*.partial"):
             with contextlib.suppress(FileNotFoundError):
@@ -145,7 +144,7 @@ class Folder(Place):
 
     @contextlib.contextmanager
     def _explaining(self, name: str) -> Iterator[None]:
-        """What the system says of a failed write, with what to do about it."""
+        """Add advice to the system's error of a failed write."""
         try:
             yield
         except OSError as error:
@@ -184,8 +183,8 @@ class Bucket(Place):
     def put_if_absent(self, name: str, content: bytes) -> bool:
         """See `Place`.
 
-        A store may answer "conflict" (409) where nothing is in the end, because two
-        writers met; then it is tried again.
+        Where two writers collide, a store may answer "conflict" (409) to both and keep
+        neither content; then the put is tried again.
         """
         import obstore
         from obstore.exceptions import AlreadyExistsError, PreconditionError
@@ -268,7 +267,7 @@ class Bucket(Place):
         return f"{self.prefix}/{name}" if self.prefix else name
 
     def _tried(self, act: Callable[[], T], what: str) -> T:
-        """Act until it succeeds or can't; obstore's own retries don't see all."""
+        """Retry until success or a permanent error; obstore doesn't retry all."""
         from obstore import exceptions
 
         final = (
@@ -277,7 +276,7 @@ class Bucket(Place):
             exceptions.InvalidPathError,
             exceptions.NotSupportedError,
             exceptions.UnknownConfigurationKeyError,
-            FileNotFoundError,  # the bucket
+            FileNotFoundError,  # no such bucket
         )
         pause = _FIRST_PAUSE
         for left in reversed(range(_TRIES)):
@@ -293,7 +292,7 @@ class Bucket(Place):
         raise AssertionError("the last try returns or raises")
 
     def _refused(self, what: str, error: Exception) -> OSError:
-        """One line of what the store said, and what to do."""
+        """Return an error of one line: the store's message, and advice."""
         from obstore import exceptions
 
         refusals = exceptions.PermissionDeniedError, exceptions.UnauthenticatedError
@@ -311,14 +310,14 @@ class Bucket(Place):
 
 
 class _TryAgainError(Exception):
-    """A conflict that ends by trying again."""
+    """A conflict that a retry resolves."""
 
 
 Address: TypeAlias = str | os.PathLike | Place
 
 
 def at(address: Address) -> Place:
-    """The place of an address.
+    """Return the place of an address.
 
     Args:
       address: a folder, "file:///folder", "s3://bucket/prefix", "gs://...", "az://..."
@@ -348,7 +347,7 @@ def at(address: Address) -> Place:
 
 
 def is_folder(address: Address) -> bool:
-    """Whether an address is one of a file system."""
+    """Return whether an address is in a file system."""
     return isinstance(at(address), Folder)
 
 
@@ -364,7 +363,7 @@ def _store(scheme: str, bucket: str) -> Any:
 
 @functools.cache
 def _memory(name: str) -> Any:
-    """One store per name, so that an address means the same everywhere."""
+    """Return one store per name, so that equal addresses share it."""
     from obstore.store import MemoryStore
 
     return MemoryStore()

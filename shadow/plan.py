@@ -1,8 +1,8 @@
-"""What a shadow data set will cost, before it is made.
+"""The cost of a shadow data set in time, memory and disk, estimated before it is made.
 
-Time comes from a calibration: one batch of the real program on this machine. Memory is
-XLA's own account of the program, beside the data. A program that doesn't fit is refused
-before it is run.
+Time is measured on one batch of the real program on this machine. Memory is XLA's
+account of the program, plus the data. A program that doesn't fit is refused before it
+is run. `informed shadow` prints the plan.
 """
 
 import dataclasses
@@ -19,8 +19,8 @@ from shadow.data import Examples
 from shadow.factory import Factory
 from shadow.places import Address
 
-_PROCESS = 600 << 20  # of Python, JAX and XLA's compiler (measured)
-_AGAIN = 20.0  # seconds: a shorter calibration is repeated
+_PROCESS = 600 << 20  # bytes of Python, JAX and XLA's compiler (measured)
+_AGAIN = 20.0  # seconds; a shorter measurement is repeated
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,11 +31,11 @@ class Plan:
       models: the number of models, released ones included.
       params: length of theta.
       store_bytes: weights and targets, not compressed.
-      memory_bytes: the memory of one process at its peak, about.
+      memory_bytes: the approximate peak memory of one process.
       models_per_s: measured on this machine, all its devices.
       devices: the number of devices of this machine.
       device: the kind of the devices.
-      models_at_once: on one device.
+      models_at_once: models trained at once on one device.
     """
 
     models: int
@@ -54,12 +54,12 @@ class Plan:
 
 
 def plan(factory: Factory, targets: Examples, models: int) -> Plan:
-    """What `models` models of a factory will cost on this machine.
+    """Estimate the cost of `models` models of a factory on this machine.
 
     Args:
       factory: the factory that would train the models.
-      targets: some to calibrate on; at least one.
-      models: the number of models that there will be.
+      targets: targets to measure on; at least one.
+      models: the number of models.
     Raises: MemoryError: one process would need more than this machine has; says how
       much, and what there is.
     """
@@ -99,7 +99,7 @@ def plan(factory: Factory, targets: Examples, models: int) -> Plan:
 def require_room(plan: Plan, address: Address) -> None:
     """Raise OSError if a folder's disk can't hold the store; says how much is missing.
 
-    A bucket has no end.
+    A bucket has no limit.
     """
     if not places.is_folder(address):
         return

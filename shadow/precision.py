@@ -1,6 +1,6 @@
-"""The precision of matrix products: "highest" wherever an attack reads the result.
+"""Full float32 matrix products, for all numbers that an attack depends on.
 
-JAX's own choice on a GPU is TF32, with ten bits.
+JAX's default on a GPU is TF32, with ten bits of mantissa, too few for exact attacks.
 """
 
 import functools
@@ -14,7 +14,7 @@ _Result = TypeVar("_Result")
 
 
 def highest(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Decorates a function whose products, traced or run, are in full float32."""
+    """Decorate a function, so that its products are in full float32."""
 
     @functools.wraps(function)
     def exact(*arguments: _Arguments.args, **named: _Arguments.kwargs) -> _Result:

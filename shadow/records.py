@@ -1,13 +1,13 @@
-"""Records: what made the things in a folder, and whether they may be gone on with.
+"""Provenance records: the configuration and versions that made a kept result.
 
-A store, a stage of a run, a reconstructor, a search: whatever is kept and read again
-has a record beside it, of the configuration that decides it and of the versions that
-decide its numbers. Whoever comes back compares their own record with it. What differs
-is refused, field by field: nothing made one way is ever passed off as made another.
+Every kept result (a store, a stage of a run, a reconstructor, a search) has a record
+beside it: the configuration and the versions that decide its numbers. A later run
+compares its record with that one, and refuses to continue where a field differs, so
+that results of different settings are never mixed.
 
-Versions that decide numbers are those of JAX and of this package, and a revision of
-each component that took part (`REVISION` in its module), which is raised whenever the
-same configuration begins to give other numbers. Other versions are only noted.
+The versions are those of JAX and of this package, and a revision of each component that
+took part (`REVISION` in its module), which is incremented whenever the same
+configuration begins to give other numbers. Versions of other packages are only noted.
 """
 
 import contextlib
@@ -40,15 +40,15 @@ _accepting = contextvars.ContextVar("accepting other versions", default=False)
 
 
 class ConfigurationMismatchError(ValueError):
-    """What is there was made with another configuration; the message says where."""
+    """A kept result has another configuration; the message names the fields."""
 
 
 class VersionMismatchError(ConfigurationMismatchError):
-    """What is there was made by other versions; the message says which."""
+    """A kept result was made by other versions; the message names them."""
 
 
 class NotMadeError(FileNotFoundError, RuntimeError):
-    """What is to be read has not been made, or not to its end.
+    """A result hasn't been made yet, or isn't complete.
 
     Attributes:
       by: the stage that makes it: "shadow", "train", "attack", ...
@@ -61,11 +61,11 @@ class NotMadeError(FileNotFoundError, RuntimeError):
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """What decides something.
+    """The configuration and versions that decide a kept result.
 
     Attributes:
       configuration: JSON-able fields, nested.
-      versions: versions of what decides its numbers, by name.
+      versions: versions of packages and components that decide its numbers, by name.
     """
 
     configuration: Mapping[str, Any]
@@ -73,37 +73,37 @@ class Record:
 
     @classmethod
     def of(cls, configuration: Mapping[str, Any], **revisions: int | str) -> "Record":
-        """By this code.
+        """Make the record of a configuration under the versions of this process.
 
         Args:
           configuration: JSON-able; tuples become lists.
           revisions: revisions of the components that take part: numbers, or hashes of
-            the source of a user's own.
+            a user's source.
         """
         return cls(json.loads(json.dumps(configuration)), versions(**revisions))
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> "Record":
-        """From what `values` wrote; older files lack versions."""
+        """Read a record from its `values`; older files lack versions."""
         return cls(values["configuration"], values.get("versions", {}))
 
     @property
     def values(self) -> dict[str, Any]:
-        """Everything that decided the models, JSON-able."""
+        """Return configuration and versions, JSON-able."""
         return {
             "configuration": dict(self.configuration),
             "versions": dict(self.versions),
         }
 
     def fingerprint(self) -> str:
-        """A hash of configuration and versions."""
+        """Hash configuration and versions."""
         return checks.fingerprint(self.values)
 
 
 def versions(**revisions: int | str) -> dict[str, Any]:
-    """Versions that decide numbers: of JAX, this package, and some components."""
+    """Return the versions that decide numbers: JAX, this package, components."""
     versions: dict[str, Any] = {name: _version(name) for name in _DECIDING}
-    if "jax" in sys.modules:  # else nothing is drawn
+    if "jax" in sys.modules:  # else no key is drawn from
         settings = sys.modules["jax"].config
         now = {name: getattr(settings, name, _DRAWING[name]) for name in _DRAWING}
         versions |= {name: now[name] for name in now if now[name] != _DRAWING[name]}
@@ -113,7 +113,7 @@ def versions(**revisions: int | str) -> dict[str, Any]:
 
 
 def packages() -> dict[str, str]:
-    """Versions of everything that may be of interest, for results."""
+    """Return the versions of all packages of interest, for results."""
     names = (*_DECIDING, *_NOTED)
     return {
         "python": platform.python_version(),
@@ -131,7 +131,7 @@ def _version(package: str) -> str:
 
 @contextlib.contextmanager
 def accepting_other_versions(accept: bool = True) -> Iterator[None]:
-    """Inside, what other versions made is gone on with, and counts as equal."""
+    """Accept results of other versions inside, as if they were equal."""
     token = _accepting.set(accept)
     try:
         yield
@@ -140,16 +140,16 @@ def accepting_other_versions(accept: bool = True) -> Iterator[None]:
 
 
 def require_same(there: Record, wanted: Record, what: str) -> list[str]:
-    """Refuse to go on with what was made otherwise.
+    """Raise unless a kept result has the wanted record.
 
     Args:
-      found: the record that is there.
-      wanted: that of who would go on.
+      there: the record of the kept result.
+      wanted: the record of the caller, who would continue it.
       what: names the thing in messages, as a subject: "The store in runs/x".
-    Returns: versions that differ and were accepted, a line each.
+    Returns: versions that differ and were accepted, one line for each.
     Raises:
       ConfigurationMismatchError: fields of the configuration differ; names each.
-      VersionMismatchError: only versions do, and that is not accepted.
+      VersionMismatchError: only versions differ, and that is not accepted.
     """
     differing = checks.differences(there.configuration, wanted.configuration)
     if differing:
@@ -167,16 +167,16 @@ def require_same(there: Record, wanted: Record, what: str) -> list[str]:
 def claim(
     file: Path, record: Record, what: str, *, begun: bool = True
 ) -> Callable[[], None]:
-    """Put a record where there is none, or compare with the one that is there.
+    """Write a record where there is none, else compare with the existing one.
 
     Args:
       file: the JSON file that holds the record.
-      record: the record of who would go on.
+      record: the record of the caller, who would continue.
       what: names the thing in messages, as a subject.
-      begun: whether anything was made under the record that is there; if not, it is
+      begun: whether anything was made under the existing record; if not, it is
         replaced.
-    Returns: to be called before anything is kept under the record. It raises
-      ConfigurationMismatchError if somebody else has replaced the record since.
+    Returns: a function to call before anything is kept under the record. It raises
+      ConfigurationMismatchError if another process has replaced the record since.
     Raises: ConfigurationMismatchError, VersionMismatchError: see `require_same`.
     """
     if file.exists() and begun:
@@ -196,7 +196,7 @@ def claim(
 
 
 class Clock:
-    """Seconds that something took, over all the calls that it was spread over.
+    """Seconds that work took, summed over all calls that continued it.
 
     Args:
       file: JSON; seconds by name.
@@ -210,7 +210,7 @@ class Clock:
 
     @contextlib.contextmanager
     def running(self, name: str) -> Iterator[None]:
-        """Adds what happens inside, also if it ends by an error."""
+        """Add the time spent inside, also if it ends by an error."""
         begun, before = time.monotonic(), self.seconds.get(name, 0.0)
         try:
             yield
@@ -222,10 +222,10 @@ class Clock:
 def kept(
     file: Path, record: Record, what: str, make: Callable[[], Mapping[str, Any]]
 ) -> dict[str, np.ndarray]:
-    """The arrays of an .npz file, which is made where it is not there.
+    """Return the arrays of an .npz file, which is made if it doesn't exist.
 
-    Raises: ConfigurationMismatchError, VersionMismatchError: the file was made
-      otherwise.
+    Raises: ConfigurationMismatchError, VersionMismatchError: the file has another
+      record.
     """
     if not file.exists():
         made = {name: np.asarray(values) for name, values in make().items()}

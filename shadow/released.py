@@ -1,4 +1,6 @@
-"""What a training function returns, as named arrays: all that is taken for released.
+"""The released weights of a user's model: named arrays of what training returns.
+
+All of these arrays count as released, and form theta:
 
 tree of arrays       its leaves
 PyTorch              parameters and buffers (running statistics are released too); the
@@ -6,7 +8,7 @@ PyTorch              parameters and buffers (running statistics are released too
 scikit-learn         fitted arrays of floats (`coef_`, `coefs_`, `mean_`, ...), also of
                      the steps of a pipeline and the members of an ensemble
 
-Nothing is imported here: an object of PyTorch's or scikit-learn's brings its library.
+Neither library is imported here: an object of theirs brings it along.
 """
 
 import copy
@@ -22,17 +24,17 @@ PREFIXES = ("_module.", "_orig_mod.", "module.")
 
 
 class Part(NamedTuple):
-    """One array: its name, and itself."""
+    """A named array of a model."""
 
     name: str
     array: Any
 
 
 def parts(result: Any) -> list[Part]:
-    """The arrays of what was returned, in a fixed order; traced ones too.
+    """List the arrays of what training returned, in a fixed order; traced ones too.
 
-    None of a fitted estimator without arrays of floats, such as trees and neighbours,
-    whose file can be read all the same.
+    The list is empty for a fitted estimator without arrays of floats, such as trees
+    and neighbours, though its file can still be read.
 
     Raises: FieldError: there is no array in it.
     """
@@ -63,11 +65,11 @@ def _parts(result: Any) -> list[Part]:
 
 
 def left_out(result: Any) -> list[str]:
-    """What was returned and isn't read, or not as a whole, by any attack here.
+    """Name the parts of what training returned that no attack here reads.
 
-    Returns: "vocabulary/3 (str)", one a leaf of another kind. Of a fitted estimator
-      inside something else only its arrays of floats are read: it is named, as it may
-      hold more, such as training rows. None of one that is returned alone.
+    Returns: one such as "vocabulary/3 (str)" per leaf that isn't numeric. A fitted
+      estimator inside a tree is named too: only its arrays of floats are read, and it
+      may hold more, such as training rows. One that is returned alone isn't.
     """
     if is_torch(result) or is_estimator(result):
         return []
@@ -99,18 +101,18 @@ def with_theta(estimator: Any, theta: np.ndarray) -> Any:
 
 
 def is_torch(value: Any) -> bool:
-    """Whether it is a PyTorch module."""
+    """Return whether a value is a PyTorch module."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.nn.Module)
 
 
 def is_estimator(value: Any) -> bool:
-    """Whether it is an estimator in the manner of scikit-learn's."""
+    """Return whether a value is an estimator as of scikit-learn."""
     return hasattr(value, "get_params") and hasattr(value, "fit")
 
 
 def members(estimator: Any) -> list[Any]:
-    """An estimator and those inside it."""
+    """List an estimator and those inside it."""
     inside = [step for _, step in getattr(estimator, "steps", [])]
     if hasattr(estimator, "best_estimator_"):
         inside.append(estimator.best_estimator_)
@@ -123,10 +125,10 @@ def members(estimator: Any) -> list[Any]:
 
 
 def _fitted(estimator: Any) -> list[tuple[str, Any]]:
-    """Fitted attributes that hold arrays of floats, lists of them, or an intercept.
+    """List fitted attributes that hold arrays of floats, lists of them, an intercept.
 
-    Regressors store that as a single number. Other single numbers, such as the time
-    that a search took, are no weights.
+    Regressors store an intercept as a single number. Other single numbers, such as the
+    time that a search took, are no weights.
     """
     return [
         (name, value)
@@ -167,13 +169,13 @@ def _set_estimator(estimator: Any, values: list[np.ndarray]) -> None:
     for member in members(estimator):
         for name, value in _fitted(member):
             leaves, treedef = jax.tree_util.tree_flatten(value)
-            # A number stays one: `()` takes it out of its array.
+            # A single number stays one: `()` takes it out of its array.
             new = [np.asarray(values.pop(0), leaf.dtype)[()] for leaf in leaves]
             setattr(member, name, jax.tree_util.tree_unflatten(treedef, new))
 
 
 def _numeric(leaf: Any) -> Any:
-    """The leaf as an array, traced or not; None where it holds no numbers."""
+    """Return the leaf as an array, traced or not; None where it isn't numeric."""
     if hasattr(leaf, "detach"):
         leaf = leaf.detach().cpu()
         leaf = (leaf.float() if "bfloat16" in str(leaf.dtype) else leaf).numpy()
@@ -181,7 +183,7 @@ def _numeric(leaf: Any) -> Any:
         leaf = np.asarray(leaf)
     if not (hasattr(leaf, "dtype") and hasattr(leaf, "shape")):
         return None
-    if not isinstance(leaf.dtype, np.dtype):  # a key of JAX's, for one
+    if not isinstance(leaf.dtype, np.dtype):  # such as a key of JAX
         return None
     # bfloat16 and other extensions have the kind "V"
     numeric = leaf.dtype.kind in "fiub" or jax.numpy.issubdtype(leaf.dtype, np.floating)
@@ -189,7 +191,7 @@ def _numeric(leaf: Any) -> Any:
 
 
 def bare(name: str) -> str:
-    """A name without the prefixes of wrappers, wherever they are."""
+    """Return a name without the prefixes of wrappers."""
     pieces = name.split("/")
     for i, piece in enumerate(pieces):
         for prefix in PREFIXES:

@@ -1,7 +1,7 @@
-"""Whether a worker that was given a GPU has one.
+"""A check that a worker uses the GPU that Ray or Slurm reserved for it.
 
-A JAX without CUDA trains on the CPU and says so in a warning that nobody sees on a
-cluster: ten times slower, on a node that is paid for.
+A JAX without CUDA trains on the CPU, ten times slower, and its warning is easily missed
+on a cluster, where the node is paid for.
 """
 
 import os
@@ -11,7 +11,7 @@ import jax
 
 from shadow import devices
 
-# Set by Slurm where a job has GPUs.
+# Variables that Slurm sets where a job has GPUs.
 _OF_SLURM = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
 INSTALL = "pip install 'informed-adversary[cuda12]' (or cuda13); see docs/gpus.md"
 
@@ -21,10 +21,10 @@ class NoAcceleratorError(RuntimeError):
 
 
 def require(what: str) -> None:
-    """Raise NoAcceleratorError where JAX runs on a CPU, and nobody said that it should.
+    """Raise NoAcceleratorError where JAX is on a CPU, unless JAX_PLATFORMS=cpu says so.
 
     Args:
-      what: who reserved a GPU, as the subject of a sentence: "Ray".
+      what: the scheduler that reserved a GPU, as the subject of a sentence: "Ray".
     """
     if not _cpu_is_meant() and jax.default_backend() == "cpu":
         raise NoAcceleratorError(
@@ -35,14 +35,14 @@ def require(what: str) -> None:
 
 
 def prepare() -> None:
-    """Of a process that is going to train on what is here, before JAX is used."""
-    # CUDA counts cards as NVIDIA's driver does, which is asked for their free memory.
+    """Prepare a process to train on this machine's devices, before JAX is used."""
+    # Number cards as NVIDIA's driver does, which `devices` asks for free memory.
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     check()
 
 
 def check() -> None:
-    """Of a worker that begins: as `require` under Slurm; else a hint where it helps."""
+    """Call `require` under Slurm; elsewhere print a hint if a GPU isn't used."""
     slurm = next((name for name in _OF_SLURM if os.environ.get(name)), "")
     if slurm:
         require(f"Slurm ({slurm}={os.environ[slurm]})")

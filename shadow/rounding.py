@@ -1,4 +1,4 @@
-"""Weights in fewer bits, and what an adversary knows of the rounding."""
+"""Rounding of the weights that a view publishes: to float16, bfloat16 or int8."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,11 +21,11 @@ def rounded(
     Args:
       weights: theta of each model.
       form: "float16", "bfloat16", or "int8": whole numbers of -127 .. 127 times one
-        scale an array of parameters.
-      layout: tells the arrays apart.
+        scale per array of parameters.
+      layout: the arrays of theta.
     Returns: the rounded weights as float32, and the standard deviation of the rounding
-      of each: spacing / sqrt(12), as if evenly distributed. They follow from the
-      rounded weights, which is all that an adversary sees.
+      of each: spacing / sqrt(12), as if evenly distributed. An adversary can compute
+      these from the rounded weights alone.
     Raises: ValueError: another format.
     """
     checks.choice("form", form, FORMATS)

@@ -1,9 +1,9 @@
-"""Arrays in .safetensors files, which never run code when they are read.
+"""Reading and writing of .safetensors files, which run no code when they are read.
 
-The format is plain: the length of a header, the header as JSON, the numbers. The
-library `safetensors` isn't used because its reader for NumPy cannot load bfloat16, a
-type that `ml_dtypes` adds to NumPy. `write` adds a SHA-256; files without one are read
-unchecked.
+Reconstructors are kept in them. The format is plain: the length of a header, the
+header as JSON, the numbers. The library `safetensors` isn't used because its reader for
+NumPy cannot load bfloat16, a type that `ml_dtypes` adds to NumPy. `write` adds a
+SHA-256; files without one are read unchecked.
 Source: https://github.com/huggingface/safetensors, format.
 """
 
@@ -33,13 +33,13 @@ _TYPES: dict[str, Any] = {
     "BOOL": np.bool_,
 }
 _NAMES = {np.dtype(kind): name for name, kind in _TYPES.items()}
-_LONGEST = 100 << 20  # bytes of a header, as the format has it
+_LONGEST = 100 << 20  # bytes of a header, the limit of the format
 
 
 def read(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of a .safetensors file.
+    """Read the arrays of a .safetensors file.
 
-    Raises: ValueError: it isn't one, or is damaged, or isn't what its checksum is of.
+    Raises: ValueError: it isn't one, is damaged, or doesn't match its checksum.
     """
     content = path.read_bytes()
     wrong = ValueError(f"Expected {path} to be a whole .safetensors file; it isn't.")
@@ -100,6 +100,6 @@ def write(path: Path, arrays: Mapping[str, Any]) -> None:
 
 
 def _sha256(header: Mapping[str, Any], data: bytes) -> str:
-    """Of names, types and shapes, and the numbers."""
+    """Hash names, types, shapes and numbers."""
     about = json.dumps(header, sort_keys=True).encode()
     return hashlib.sha256(about + data).hexdigest()

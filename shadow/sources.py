@@ -1,8 +1,8 @@
-"""Data sets by name.
+"""Loading of image data sets by name, as `Examples`.
 
-scikit-learn's digits (ships with it), any prepared TFDS image set (read through
-array_record; TensorFlow is never imported), the user's own .npz file or folder of
-pictures, or what a function of theirs loads.
+A name is scikit-learn's digits (ships with it), a prepared TFDS image set (read through
+array_record; TensorFlow is never imported), the path of a user's .npz file or folder of
+pictures, or that of a function that the user registered.
 """
 
 import functools
@@ -23,16 +23,16 @@ def load(name: str, *, data_dir: str | os.PathLike | None = None) -> Examples:
     """Load a whole data set, all its splits joined.
 
     Args:
-      name: "digits", or one that was registered; a TFDS name such as "mnist",
-        "cifar10", "mnist:3.0.1"; the path of an .npz file with arrays images and
-        labels (see `Examples`); or that of a folder with a folder of images a class
+      name: "digits" or a registered name; a TFDS name such as "mnist", "cifar10",
+        "mnist:3.0.1"; the path of an .npz file with arrays images and labels (see
+        `Examples`); or that of a folder with one folder of images per class
         (`shadow.folders`), with a "/" in it, as in "./pictures".
       data_dir: TFDS folder; default: TFDS_DATA_DIR, else TFDS's own default.
     Returns: Examples; the position of an image in it is what `Split` records.
     Raises:
       ValueError: no data set of that name, or it doesn't hold images of one shape.
-      FileNotFoundError: known to TFDS, but not prepared; says where it was looked
-        for and how to prepare it. Nothing is ever downloaded here.
+      FileNotFoundError: known to TFDS, but not prepared; names the folders searched
+        and how to prepare it. Nothing is ever downloaded here.
     """
     if name in _SOURCES:
         return _SOURCES[name]()
@@ -48,10 +48,10 @@ def load(name: str, *, data_dir: str | os.PathLike | None = None) -> Examples:
 
 
 def load_npz(path: str | os.PathLike) -> Examples:
-    """The user's own arrays `images` and `labels` from an .npz file; never unpickled.
+    """Load a user's arrays `images` and `labels` from an .npz file, without unpickling.
 
-    It may also have the number `num_classes`; without it, that is taken to be the
-    largest label plus one.
+    The file may also have the number `num_classes`, by default the largest label plus
+    one.
 
     Raises: ValueError: an array is missing, or not what `Examples` expects.
     """
@@ -77,7 +77,7 @@ def load_npz(path: str | os.PathLike) -> Examples:
 
 
 def load_digits() -> Examples:
-    """scikit-learn's 1,797 handwritten digits, 8 x 8, grey values 0 .. 16 as [0, 1]."""
+    """Load scikit-learn's 1,797 handwritten digits, 8 x 8, scaled to [0, 1]."""
     from sklearn import datasets
 
     bunch = datasets.load_digits()
@@ -89,10 +89,10 @@ _SOURCES: dict[str, Callable[[], Examples]] = {"digits": load_digits}
 
 
 def register_source(name: str, load: Callable[[], Examples]) -> None:
-    """Make a data set of the user's own known to `load` by a name.
+    """Register a user's data set, so that `load` finds it by name.
 
-    The same function, defined again as in a notebook, takes the earlier one's place;
-    records hold a hash of what it loads.
+    The same function, defined again as in a notebook, replaces the earlier one; records
+    hold a hash of what it loads.
 
     Raises: ValueError: a function that is defined elsewhere has that name.
     """
@@ -103,10 +103,10 @@ def register_source(name: str, load: Callable[[], Examples]) -> None:
 
 
 def digest(name: str) -> str | None:
-    """A hash of the user's own data: a file, a folder, or what their function loads.
+    """Hash a user's data: a file, a folder, or what their function loads.
 
-    None for prepared data sets: they are named by their version, and what they hold
-    doesn't change.
+    None for prepared data sets: their name has their version, and their content doesn't
+    change.
     """
     path = Path(name)
     if name in _SOURCES:
@@ -119,7 +119,7 @@ def digest(name: str) -> str | None:
 @functools.cache
 def _digest(load: Callable[[], Examples]) -> str:
     examples = load()
-    # It decides the victim's outputs, and images and labels don't tell it.
+    # It decides the victim's outputs, and doesn't follow from images and labels.
     return checks.fingerprint([examples.sha256, examples.num_classes])
 
 
@@ -161,7 +161,7 @@ def load_tfds(name: str, *, data_dir: str | os.PathLike | None = None) -> Exampl
 
 
 def _tfds(name: str) -> Any:
-    """The module tensorflow_datasets, which only its data sets need.
+    """Import tensorflow_datasets, which only its data sets need.
 
     Raises: ImportError: it isn't installed; says how to install it.
     """
@@ -177,7 +177,7 @@ def _tfds(name: str) -> Any:
 
 
 def _prepared_folder(name: str, root: Path) -> Path:
-    """The newest prepared version of a data set below `root`, found without network."""
+    """Find the newest prepared version of a data set below `root`, offline."""
     path, _, version = name.partition(":")
     if not path or Path(path).is_absolute():
         raise checks.FieldError(

@@ -1,9 +1,9 @@
-"""The shadow data set: (weights, target) pairs of one factory, filled and read.
+"""The shadow data set on disk: (weights, target) pairs that a factory trains.
 
-`Blocks` has the files, how a block is committed, and how it is read and verified. Here
-a store meets the factory that trains its models: `Store.open` makes or opens the store
-of a factory's models of some targets, and refuses that of another; `fill` trains what
-it lacks, in this process or by a launcher.
+`Store.open` makes or opens the store of a factory and its targets, and refuses one that
+another factory made. `fill` trains the missing models, in this process or by a launcher
+(`launchers`). Attacks that learn read it. `blocks` has the files, and how a block is
+committed, read and verified.
 """
 
 import dataclasses
@@ -25,14 +25,14 @@ from shadow.places import Address
 from shadow.records import ConfigurationMismatchError
 
 __all__ = ["BLOCK_SIZE", "CorruptBlockError", "Store"]
-# Models in a block, unless somebody says otherwise.
+# The default number of models in a block.
 BLOCK_SIZE = 512
 
 
 class Store(Blocks):
     """A data set of trained models.
 
-    `open` gives one that can be filled. `Store(path)` opens one that is there, to read.
+    `open` gives one that can be filled. `Store(path)` opens an existing one, to read.
     """
 
     _factory: Factory | None = None
@@ -52,24 +52,23 @@ class Store(Blocks):
     ) -> "Store":
         """Open the store of a factory's models of some targets, or make an empty one.
 
-        A store that is there but was made otherwise is replaced if it has no block yet,
-        and refused if it has one.
+        An existing store with another record is replaced if it has no block yet, and
+        refused if it has one.
 
         Args:
           path: folder or address; it is a store once its manifest is there, which
             comes last.
-          factory: who trains the models; its identity, data and theta_0 are kept, and
-            compared with those of a store that is already there, as are the versions.
-          targets: one z a model.
-          block_size: models per block, >= 1; None: that of the store that is there, or
-            512.
-          configuration: further JSON-able fields that are kept and compared: what an
-            experiment says of where the factory comes from.
-          positions: where fixed set and targets stand in their data sets, by name:
+          factory: trains the models; its identity, data and theta_0 are kept, and
+            compared with those of an existing store, as are the versions.
+          targets: one z per model.
+          block_size: models per block, >= 1; None: that of an existing store, or 512.
+          configuration: further JSON-able fields to keep and compare, such as an
+            experiment's settings of data and victim.
+          positions: positions of fixed set and targets in their data sets, by name:
             fixed_indices, shadow_indices, test_indices; `Split.positions`.
-          dropped: number of copies that the division left out, for reports.
-        Raises: ConfigurationMismatchError, VersionMismatchError: the store there was
-          made otherwise; names each field that differs.
+          dropped: number of copies that the split left out, for reports.
+        Raises: ConfigurationMismatchError, VersionMismatchError: an existing store has
+          another record; names each field that differs.
         """
         place = places.at(path)
         if block_size is None:
@@ -99,8 +98,8 @@ class Store(Blocks):
     def create_like(cls, path: Address, other: Blocks) -> "Store":
         """Open the store of the same configuration at `path`, or make an empty one.
 
-        Raises: ConfigurationMismatchError, VersionMismatchError: the store there was
-          made otherwise; CorruptBlockError: an array of `other` is damaged.
+        Raises: ConfigurationMismatchError, VersionMismatchError: an existing store has
+          another record; CorruptBlockError: an array of `other` is damaged.
         """
         place = places.at(path)
         if place.get(MANIFEST) is None:
@@ -111,12 +110,12 @@ class Store(Blocks):
         return store
 
     def made_by(self, factory: Factory, targets: Examples) -> "Store":
-        """Return this store with the factory that fills it, if it is the store's.
+        """Return this store with a factory that may fill it; raise if it may not.
 
-        It trains from the theta_0 that the store holds: another kind of device may
-        draw theta_0 with other last digits.
+        The factory trains from the theta_0 that the store holds, because another kind
+        of device may draw theta_0 with other last digits.
 
-        Raises: ConfigurationMismatchError: the store is of another factory, theta_0 or
+        Raises: ConfigurationMismatchError: the store has another factory, theta_0 or
           target set; names each field that differs.
         """
         manifests.require_made_of(
@@ -150,7 +149,7 @@ class Store(Blocks):
         return self.made_by(factory, self._targets)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Reopen it where it lies: for workers in other processes."""
+        """Pickle the address, so that workers in other processes open it again."""
         return _reopened, (type(self), str(self.place), self._factory, self._targets)
 
     @property
@@ -177,14 +176,14 @@ class Store(Blocks):
         """Train every block that the store lacks, and commit each when it is done.
 
         Where more models are trained at once than a block holds, several blocks are.
-        Other workers may be at the same store: each begins at a block drawn at random
-        and leaves out what has been committed when it comes to it.
+        Other workers may fill the same store: each begins at a random block and skips
+        blocks that have been committed.
 
         Args:
-          launcher: who trains, such as `shadow.Ray(...)` or `shadow.Share(3, of=16)`;
+          launcher: starts workers, such as `shadow.Ray(...)`, `shadow.Share(3, of=16)`;
             None: this process, on all of its devices. See `shadow.launchers.Launch`.
-          blocks: those to make, in this order, if the store lacks them; None: all. Not
-            with a launcher.
+          blocks: the blocks to make, in this order, if the store lacks them; None: all.
+            Not with a launcher.
           progress: show a bar with models/s and the time left.
           on_block: called after each commit.
         Raises: as `Factory.train` and `write_block`; ValueError: the store was opened
@@ -236,13 +235,13 @@ class Store(Blocks):
 
     @property
     def blocks_at_once(self) -> int:
-        """How many blocks are trained at once, at least one."""
+        """The number of blocks trained at once, at least one."""
         return max(1, self.factory.models_at_once // self.manifest["block_size"])
 
     def _unfinished(self, todo: Sequence[int], bar: tqdm) -> Iterator[list[int]]:
-        """Yield groups of blocks that nobody has committed when their turn comes.
+        """Yield groups of blocks that have no commit when their turn comes.
 
-        Blocks that others have committed move the bar on.
+        Blocks that other workers have committed move the bar on.
         """
         group: list[int] = []
         for block in todo:
@@ -257,7 +256,7 @@ class Store(Blocks):
             yield group
 
     def _clear(self) -> None:
-        """Make room for another store; the manifest goes first."""
+        """Delete the store, for another one; the manifest goes first."""
         self.place.delete(MANIFEST)
         for folder in (*(f"{name}/c" for name in PER_MODEL), commits.ATTEMPTS):
             for name in self.place.names(folder):

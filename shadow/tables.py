@@ -1,12 +1,11 @@
-"""Tables as examples: a row is an "image" of shape (1, features, 1) in [0, 1].
+"""Tabular data as examples: a row is an "image" of shape (1, features, 1) in [0, 1].
 
-A column of numbers is scaled from its range to [0, 1]; a column of words becomes one
-feature a word, 1 where it applies. Ranges and words of the columns are taken for public
-knowledge, as a data sheet tells them: they are read from the whole table, the targets'
-rows included. `Table.features` undoes the scaling, so that a training function sees the
-numbers as they are in the file.
-
-In a column of words, an empty cell is a word of its own; numbers have to be filled in.
+Audits of training on .csv files use it. A column of numbers is scaled from its range
+to [0, 1]; a column of words becomes one feature per word, 1 where it applies. Ranges
+and words of the columns count as public, as in a data sheet: they are read from the
+whole table, the targets' rows included. `Table.features` undoes the scaling, so that a
+training function gets the numbers of the file. In a column of words, an empty cell is a
+separate word; in a column of numbers it is an error.
 """
 
 import csv
@@ -24,7 +23,7 @@ from shadow.data import Examples
 
 LABELS = ("label", "target", "class", "y")
 SUFFIX = ".csv"
-_MOST_WORDS = 50  # of one column
+_MOST_WORDS = 50  # in one column
 MISSING = "(missing)"
 
 
@@ -35,8 +34,7 @@ class Column:
     Attributes:
       name: the name of the column.
       low, high: the range of its numbers.
-      words: the values of the column where it holds no numbers, in the order of its
-        features.
+      words: the values of a column without numbers, in the order of its features.
     """
 
     name: str
@@ -46,12 +44,12 @@ class Column:
 
     @property
     def width(self) -> int:
-        """Number of its features in an example."""
+        """The number of its features in an example."""
         return max(1, len(self.words))
 
     @property
     def labels(self) -> tuple[str | None, ...]:
-        """What each of its features says; None: the number itself."""
+        """The word of each of its features; None: a number."""
         return self.words or (None,)
 
 
@@ -73,7 +71,7 @@ class Table:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the features of an example."""
+        """The names of the features of an example."""
         return tuple(
             f"{c.name}={word}" if word is not None else c.name
             for c in self.columns
@@ -82,12 +80,12 @@ class Table:
 
     @property
     def groups(self) -> np.ndarray:
-        """(features,): the position of the column that each feature is of."""
+        """The position of each feature's column, (features,)."""
         return np.repeat(np.arange(len(self.columns)), [c.width for c in self.columns])
 
     @property
     def ranges(self) -> tuple[np.ndarray, np.ndarray]:
-        """(features,) twice: the lowest value, and the width of the range."""
+        """The lowest value and the width of the range of each feature, (features,)."""
         ends = [
             (c.low, c.high) if word is None else (0.0, 1.0)
             for c in self.columns
@@ -97,23 +95,23 @@ class Table:
         return low, high - low
 
     def features(self, images: Any, numpy: Any = np) -> Any:
-        """(rows, 1, features, 1) in [0, 1] -> (rows, columns) in units of the file.
+        """Convert (rows, 1, features, 1) in [0, 1] to (rows, columns) in file units.
 
         Args:
           numpy: numpy, or jax.numpy where `images` is traced.
-        Returns: a column a number, a column a word.
+        Returns: one column per column of numbers, and one per word.
         """
         low, width = self.ranges
         flat = numpy.reshape(images, (len(images), -1))
         return flat * numpy.asarray(width)[None] + numpy.asarray(low)[None]
 
     def scaled(self, features: np.ndarray) -> np.ndarray:
-        """(rows, columns) as `features` gives them -> (rows, 1, features, 1)."""
+        """Convert (rows, columns) back to (rows, 1, features, 1); undoes `features`."""
         low, width = self.ranges
         return ((features - low) / width)[:, None, :, None]
 
     def rows(self, images: Float[np.ndarray, "rows 1 features 1"]) -> list[dict]:
-        """Each row as {column: number or word}."""
+        """Return each row as {column: number or word}."""
         values = self.features(np.asarray(images, np.float64))
         parsed = []
         for row in values:
@@ -152,7 +150,7 @@ def table_of(
     label: str | None = None,
     name: str = "table",
 ) -> Table:
-    """A table from its columns.
+    """Make a table from its columns.
 
     Args:
       cells: column -> its values, numbers or words; all of one length.
@@ -210,9 +208,9 @@ def _csv(file: Path) -> dict[str, list[str]]:
 
 
 def _numbers(values: Any) -> np.ndarray | None:
-    """As floats, NaN where they are empty; None where one of them is a word."""
+    """Return floats, NaN for empty cells; None where a cell is a word."""
     if any(isinstance(value, str) and "_" in value for value in values):
-        return None  # a code, though Python's numbers may have underscores
+        return None  # a code; Python would read underscores as part of a number
     try:
         return np.array(
             [np.nan if _is_empty(value) else float(value) for value in values]
@@ -231,7 +229,7 @@ def _is_empty(value: Any) -> bool:
 
 
 def _require_filled(column: str, values: Any, name: str) -> None:
-    """Refuse empty cells, and the words for not a number."""
+    """Raise where a cell is empty or not a number."""
     empty = [
         i
         for i, value in enumerate(values)
@@ -246,7 +244,7 @@ def _require_filled(column: str, values: Any, name: str) -> None:
 
 
 def _column(column: str, values: Any, name: str) -> tuple[Column, np.ndarray]:
-    """A column, and its features (rows, width) in [0, 1].
+    """Make a column, and its features (rows, width) in [0, 1].
 
     Raises: ValueError: numbers that are missing or infinite, or too many words.
     """
@@ -273,7 +271,7 @@ def _column(column: str, values: Any, name: str) -> tuple[Column, np.ndarray]:
 
 
 def _classes(label: str, values: Any, name: str) -> tuple[tuple[str, ...], np.ndarray]:
-    """Names of the classes, and each row's number."""
+    """Return the names of the classes, and each row's label."""
     _require_filled(label, values, name)
     numbers = _numbers(values)
     texts = [value.strip() for value in values if isinstance(value, str)]

@@ -1,13 +1,12 @@
-"""The threat model as types: what an attack sees, knows, and gives back.
+"""The threat model as types: an attack's release, knowledge and reconstruction.
 
 An attack is a callable `attack(release, knowledge, *, key) -> Reconstruction`. It gets
-what is published (`Release`) and what this adversary knows besides (`Knowledge`), where
-None stands for what they don't know. The target never gets near it: only games and
-metrics compare.
+what is published (`Release`) and what the adversary knows besides (`Knowledge`), where
+None stands for the unknown. An attack never gets the target; only games and metrics do.
 
 A release is made out of theta by a view (`shadow.views`): all weights, some layers, the
-weights in fewer bits, or the models' answers to queries. Whatever the view leaves out
-is not in the release, so that no attack has to hide it from itself.
+weights in fewer bits, or the models' answers to queries. A release doesn't hold what
+the view leaves out, so no attack can use that by mistake.
 
 Source: Balle et al. 2022, Definition 1.
 """
@@ -32,14 +31,14 @@ Values = Float[np.ndarray, "releases values"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Release:
-    """What is published of some models.
+    """What is published of some models: all that an attack sees of them.
 
     Attributes:
-      values: (releases, values), what is seen of each model. The rows are separate
-        games that share D_- and A; each has a target of its own.
-      view: the function of theta that the values are; public.
-      deviations: standard deviations, of the same shape, of what publishing added to
-        the values, such as rounding; None: nothing.
+      values: (releases, values), the published numbers. The rows are separate games
+        with different targets, which share D_- and A.
+      view: the function of theta that gave the values; public.
+      deviations: standard deviations, of the same shape, of errors that publishing
+        added to the values, such as rounding; None: no errors.
     Raises: FieldError: another shape, NaN or infinity.
     """
 
@@ -77,9 +76,9 @@ class Release:
 
     @property
     def weights(self) -> Values:
-        """Theta of each model, (releases, params), where all of it is published.
+        """Theta of each model, (releases, params), if all of it is published.
 
-        Raises: FieldError: it isn't.
+        Raises: FieldError: only a part is published.
         """
         if not self.view.whole:
             raise checks.FieldError(
@@ -93,7 +92,7 @@ class Release:
 def publish(
     weights: Float[np.ndarray, "models params"], view: View = EVERYTHING
 ) -> Release:
-    """The release of some models under a view.
+    """Make the release of some models under a view.
 
     Args:
       weights: theta of each model.
@@ -105,14 +104,14 @@ def publish(
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Knowledge:
-    """What the adversary is told besides the release. None: not told.
+    """What the adversary knows besides the release. None: not known.
 
     Attributes:
       fixed: D_-, all training points but the target.
       algorithm: the training algorithm A.
-      initialisation: (params,), theta_0; or (releases, params), one a release.
-      training_key: what A draws its own randomness from, as it takes it: the key of the
-        order of mini-batches, or of everything in a function of the user's.
+      initialisation: (params,), theta_0; or (releases, params), one per release.
+      training_key: the key of A's randomness: of the order of mini-batches, or of
+        everything in a user's function.
       public: side knowledge aux, labelled images disjoint from D_- and the targets.
       labels: (releases,), the targets' labels.
       seeds: the family of seeds that theta_0 was drawn from, where the code is known
@@ -130,13 +129,13 @@ class Knowledge:
     known: Known | None = None
 
     def require(self, release: Release, *needed: str) -> None:
-        """Whether what an attack needs is told, and fits what is seen.
+        """Raise unless an attack's needed fields are known and fit the release.
 
         Args:
-          release: what is seen.
+          release: the release that is attacked.
           needed: names of fields.
-        Raises: FieldError: something needed is None; weights of another victim; not one
-          label, or known part of a target, a release.
+        Raises: FieldError: a needed field is None; weights of another victim; the
+          number of labels, or of known parts of targets, isn't that of releases.
         """
         require_told(self, *needed)
         checkable = self.algorithm is not None and self.fixed is not None
@@ -152,7 +151,7 @@ class Knowledge:
                     f" {params}.",
                 )
         start, known = self.initialisation, self.known
-        own = start is not None and start.ndim == 2  # or one for all
+        own = start is not None and start.ndim == 2  # else one for all releases
         for field, given in (
             ("initialisation", start if own else None),
             ("labels", self.labels),
@@ -167,7 +166,7 @@ class Knowledge:
 
 
 def require_told(facts: Any, *needed: str) -> None:
-    """Raise FieldError unless none of these fields of what is told is None."""
+    """Raise FieldError if one of these fields of the knowledge is None."""
     missing = [name for name in needed if getattr(facts, name) is None]
     if missing:
         raise checks.FieldError(
@@ -183,18 +182,18 @@ class Reconstruction:
     Attributes:
       images: (releases, height, width, channels).
       labels: (releases,), where the attack recovers them.
-      residuals: (releases,), what the guess fails to explain of theta, squared, where
-        the attack knows.
-      certified: (releases,) bool, whether the attack itself takes the guess for exact.
+      residuals: (releases,), squared residual of theta that the guess leaves, where the
+        attack computes it.
+      certified: (releases,) bool, whether the attack itself says the guess is exact.
       exact_if_levels: (releases,) bool, whether the guess is exact if the target's
-        pixels are among the levels of the images that the adversary knows, and theta
-        alone doesn't say that they are.
-      expected_mse: (releases,), the error that the attack expects; where the guess
-        leaves more of theta unexplained than noise does, that counts as noise.
+        pixels are among the levels of the images that the adversary knows, which theta
+        alone doesn't show.
+      expected_mse: (releases,), the error that the attack expects; a residual of theta
+        beyond the noise counts as noise.
       label_margins: (releases,), how much worse the second label explains theta than
         the first, as a quotient >= 1; where labels are recovered.
-      trainings: (releases,), how often A was run; what releases share counts for the
-        first. Derivatives that are carried along in a run are not counted.
+      trainings: (releases,), how often A was run; runs that releases share count for
+        the first. Derivatives that a run computes along the way are not counted.
     """
 
     images: Guesses
@@ -208,7 +207,7 @@ class Reconstruction:
 
     @classmethod
     def joined(cls, parts: "Sequence[Reconstruction]") -> "Reconstruction":
-        """One after the other. All of them know the same about themselves."""
+        """Concatenate reconstructions, which all have the same fields set."""
         if not parts:
             raise ValueError("parts: got no reconstruction; at least one is needed.")
         fields: dict[str, Any] = {}
@@ -221,7 +220,7 @@ class Reconstruction:
 
 @runtime_checkable
 class Attack(Protocol):
-    """A reconstruction attack R: theta, D_-, A; aux -> candidate."""
+    """A reconstruction attack R(theta, D_-, A; aux) -> candidate."""
 
     def __call__(
         self, release: Release, knowledge: Knowledge, *, key: Array
@@ -231,7 +230,7 @@ class Attack(Protocol):
 
 @runtime_checkable
 class MembershipAttack(Protocol):
-    """An informed membership attack M: theta, D_-, A, z_0, z_1 -> which one."""
+    """An informed membership attack M(theta, D_-, A, z_0, z_1) -> 0 or 1."""
 
     def __call__(
         self,

@@ -1,12 +1,11 @@
-"""Views: what of a trained model is published.
+"""Views of a trained model: the function of theta that is published and attacked.
 
 weights   white-box: all of theta, or the layers that are released (Section VI-B), at
           full precision or in fewer bits
 logits    black-box: the model's answers to public images (Section VI-C), or to inputs
           that the adversary has made
 
-A view is a function of theta alone, so a store of shadow models is read again, never
-made again, for another one.
+A view is a function of theta alone, so one store of shadow models serves every view.
 Source: Balle et al. 2022, Table II.
 """
 
@@ -27,10 +26,10 @@ from shadow.victims import Slice, Victim
 
 KINDS = ("weights", "logits")
 QUERIES = ("images", "components")
-# Grows when the same configuration would give something else; see `shadow.records`.
+# Incremented when the same configuration gives other values; see `shadow.records`.
 REVISION = 1
 _MODELS_AT_ONCE = 64
-_LEARNT_FROM = 4000  # public images, for components
+_LEARNT_FROM = 4000  # public images that the components are computed from
 _DEVIATIONS = 30.0
 
 Weights = Float[np.ndarray, "models params"]
@@ -39,29 +38,29 @@ Features = Float[np.ndarray, "models features"]
 
 @runtime_checkable
 class View(Protocol):
-    """What is published of theta."""
+    """A function of theta that gives the published values."""
 
     @property
     def whole(self) -> bool:
-        """Whether the values are theta itself, if rounded."""
+        """Whether the values are all of theta, rounded or not."""
 
     @property
     def what(self) -> str:
-        """What is seen, in words for messages."""
+        """Describe the published values, for messages."""
 
     def __call__(self, weights: Weights) -> Features:
-        """Values of some models; those of a model don't depend on the others."""
+        """Return the values of some models, each from its theta alone."""
 
     def deviations(self, weights: Weights) -> np.ndarray | None:
-        """Standard deviations of what publishing adds to the values; None: nothing."""
+        """Return standard deviations of errors of publishing; None: no errors."""
 
     def fingerprint(self) -> str:
-        """A hash of everything that decides the features."""
+        """Hash everything that decides the values."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ViewConfig:
-    """Which view.
+    """The configuration of a view.
 
     Attributes:
       kind: "weights" or "logits".
@@ -71,9 +70,9 @@ class ViewConfig:
         "float16", "bfloat16" or "int8" (`shadow.rounding`).
       probes: with "logits", the number of queries; the paper has 200 on MNIST, 500 on
         CIFAR-10.
-      queries: "images", public ones, as in the paper; "components", inputs that are no
+      queries: "images", public ones, as in the paper; "components", inputs that aren't
         images, thirty deviations along each principal component of the public images,
-        which tell more where the adversary may ask anything.
+        which reveal more where the adversary may query anything.
     """
 
     kind: str = "weights"
@@ -100,13 +99,13 @@ class ViewConfig:
 
     @property
     def public_images(self) -> int:
-        """How many public images decide the queries, at most."""
+        """Return how many public images decide the queries, at most."""
         return _LEARNT_FROM if self.queries == "components" else self.probes
 
     def what(self, victim: Victim) -> str:
-        """What is published of this victim, in words.
+        """Describe what is published of this victim.
 
-        Raises: FieldError: a layer that the victim hasn't.
+        Raises: FieldError: the victim lacks a layer.
         """
         if self.kind == "logits":
             inputs = "public images"
@@ -117,7 +116,7 @@ class ViewConfig:
         return f"{seen} ({', '.join(self.layers)})" if self.layers else seen
 
     def require(self, victim: Victim, *, public: int) -> None:
-        """Whether there is such a view of this victim, with so many public images.
+        """Raise unless this victim has such a view, with so many public images.
 
         Raises: FieldError: as `view`.
         """
@@ -133,19 +132,19 @@ class ViewConfig:
             _require_pixels(math.prod(victim.image_shape), self.probes)
 
     def most_features(self, victim: Victim) -> int:
-        """How many features there are of this victim, before any is dropped."""
+        """Return the number of this victim's features, before any is dropped."""
         if self.kind == "weights":
             columns = Layers.of(victim.layout, self.layers).columns
             return victim.num_params if columns is None else len(columns)
         return self.probes * victim.num_classes
 
     def view(self, victim: Victim, public: np.ndarray) -> View:
-        """The view of this victim.
+        """Make the view of this victim.
 
         Args:
-          victim: the network that theta is of.
+          victim: the network whose weights theta are.
           public: (images, height, width, channels); the first `public_images` are used.
-        Raises: ValueError: a layer the victim hasn't, too few public images, or fewer
+        Raises: ValueError: the victim lacks a layer, too few public images, or fewer
           pixels than components.
         """
         self.require(victim, public=len(public))
@@ -162,10 +161,10 @@ class ViewConfig:
 def strong_components(
     images: Float32[np.ndarray, "images height width channels"], count: int
 ) -> Float32[np.ndarray, "{count} height width channels"]:
-    """Thirty deviations along each of the first principal components; no images.
+    """Return queries thirty deviations along each of the first principal components.
 
-    So far out a network is linear in pieces, and its answers are products of the
-    components with its first layer's weights, mixed.
+    So far out a network is piecewise linear, and its answers are mixtures of the
+    components' products with its first layer's weights.
 
     Raises: ValueError: fewer pixels than components.
     """
@@ -192,12 +191,12 @@ def _require_pixels(pixels: int, count: int) -> None:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Layers:
-    """The weights, or some of them.
+    """The view of weights: all of theta or some layers, at full precision or rounded.
 
     Attributes:
       columns: positions in theta (columns,) that are published; None: all.
       params: length of theta, where columns are chosen or weights rounded.
-      precision: "float32", or what each array is rounded to.
+      precision: "float32", or the format that each array is rounded to.
       layout: the arrays of theta, for rounding.
     """
 
@@ -213,9 +212,9 @@ class Layers:
         names: Sequence[str] = (),
         precision: str = "float32",
     ) -> "Layers":
-        """The arrays of a layout whose names begin so; all of them for no name.
+        """Make the view of arrays whose names begin with `names`; of all without.
 
-        Raises: ValueError: a name that none begins with.
+        Raises: ValueError: no array's name begins with a name.
         """
         columns = []
         for name in names:
@@ -238,26 +237,26 @@ class Layers:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is left out."""
+        """Whether all of theta is published."""
         return self.columns is None
 
     @property
     def what(self) -> str:
-        """In words, with how many there are and in which precision."""
+        """Describe the published weights, their number and precision."""
         kept = "all weights"
         if self.columns is not None:
             kept = f"some layers, {len(self.columns)} of {self.params} weights"
         return kept if self.precision == "float32" else f"{kept} in {self.precision}"
 
     def __call__(self, weights: Weights) -> Features:
-        """The chosen weights, rounded where they are published in fewer bits.
+        """Return the published weights, rounded if so configured.
 
-        Raises: ValueError: theta of another length.
+        Raises: ValueError: theta has another length.
         """
         return self._chosen(self._rounded(weights)[0])
 
     def deviations(self, weights: Weights) -> np.ndarray | None:
-        """Of the rounding; None where there is none."""
+        """Return the standard deviations of rounding; None: not rounded."""
         if self.precision == "float32":
             return None
         return self._chosen(self._rounded(weights)[1])
@@ -278,7 +277,7 @@ class Layers:
         return values if self.columns is None else values[:, self.columns]
 
     def fingerprint(self) -> str:
-        """A hash of the columns and the precision."""
+        """Hash the columns and the precision."""
         columns = None if self.columns is None else self.columns.tolist()
         rounded = self.precision != "float32"
         return checks.fingerprint([columns, self.precision] if rounded else columns)
@@ -289,11 +288,11 @@ EVERYTHING = Layers()
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Logits:
-    """The model's logits on some inputs, one input after the other.
+    """The view of logits: the model's answers to some inputs, in their order.
 
     Attributes:
       victim: the architecture; the adversary only queries it.
-      probes: (probes, height, width, channels).
+      probes: (probes, height, width, channels), the inputs.
       made_from: names the images that the probes are, or were made from.
     """
 
@@ -304,14 +303,14 @@ class Logits:
 
     @property
     def what(self) -> str:
-        """What is seen, in words for messages."""
+        """Describe the published values, for messages."""
         return f"logits on {len(self.probes)} queries"
 
     def deviations(self, weights: Weights) -> None:
         """Return None, as answers are exact."""
 
     def __call__(self, weights: Weights) -> Features:
-        """Logits, (models, probes * classes)."""
+        """Return logits, (models, probes * classes)."""
         parts = [
             np.asarray(self._answers(jnp.asarray(weights[i : i + _MODELS_AT_ONCE])))
             for i in range(0, len(weights), _MODELS_AT_ONCE)
@@ -319,7 +318,7 @@ class Logits:
         return np.concatenate(parts)
 
     def fingerprint(self) -> str:
-        """A hash of what the probes are made from."""
+        """Return the hash of what the probes are made from."""
         return self.made_from
 
     @functools.cached_property
@@ -337,6 +336,6 @@ class Logits:
 
 
 def _begins(name: str, beginning: str) -> bool:
-    """Whether a path begins with whole parts of another."""
+    """Return whether a path begins with all parts of another."""
     parts, wanted = name.split("/"), beginning.split("/")
     return parts[: len(wanted)] == wanted

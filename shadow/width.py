@@ -1,9 +1,9 @@
-"""How many models are trained at once.
+"""The width of training: how many models are trained at once on a device.
 
-On a CPU the activations of a batch of models should stay in a core's cache. On an
-accelerator they should fill it without overfilling its memory: there XLA's own account
-of the program at two widths, a straight line, tells what any width takes. Only shapes
-matter: programs are compiled here, never run, and no record is read.
+`factory` and retraining call this. On a CPU the activations of a batch of models should
+stay in a core's cache. An accelerator should be busy without running out of memory:
+there XLA's account of the program at two widths is extrapolated linearly. Programs are
+compiled here from shapes alone, and never run.
 """
 
 import math
@@ -20,27 +20,27 @@ from shadow.training.algorithm import Algorithm, Draw
 from shadow.victims import Victim
 
 MOST = 512
-# Of an A that isn't batched: models handed to processes at once. Of a user's function
-# of JAX: models at once, where they fit.
+# If A isn't batched: models handed to processes at once. For a user's function of JAX:
+# models at once, where they fit.
 _UNKNOWN = 16
-# Of an accelerator's free memory; the rest is for results, for what XLA's account
-# leaves out, and for holes between blocks of memory.
+# Share of an accelerator's free memory; the rest is for results, for what XLA's account
+# leaves out, and for fragmentation.
 _SHARE = 0.8
-# Bytes of a program that fills an accelerator: a pass over them takes an H100 a
-# millisecond, beside which the start of a kernel, 2.5 us, is nothing. More at once
-# would only delay the first models.
+# Bytes of a program that keeps an accelerator busy: a pass over them takes an H100 a
+# millisecond, against 2.5 us to start a kernel. More at once would only delay the first
+# models.
 _ENOUGH = 4 << 30
 _LARGE = ("dot_general", "conv_general_dilated", "concatenate")
 
 
 def models_per_batch(algorithm: Algorithm, fixed: Examples) -> int:
-    """How many models to train at once on one device, a power of two.
+    """Choose how many models to train at once on one device, a power of two.
 
-    Of gradient descent on a CPU the activations of the batch may take twice a core's
+    For gradient descent on a CPU the activations of the batch may take twice a core's
     second-level cache (measured: 16 models of Table V at a fixed set of 1,000 beat 8
-    and 64; of those with mini-batches of 512 in orders of their own one at a time is
-    two to three times as fast as 32). On an accelerator see `width_for`. Of an A whose
-    insides aren't known, a few: how long one takes isn't known either.
+    and 64; with mini-batches of 512 in different orders, one at a time is two to three
+    times as fast as 32). For an accelerator see `width_for`. For a user's A a few,
+    because its memory and time aren't known.
     """
     if not algorithm.capabilities.batched:
         return _UNKNOWN
@@ -56,16 +56,16 @@ def models_per_batch(algorithm: Algorithm, fixed: Examples) -> int:
 def width_for(
     free_bytes: int, bytes_of_width: Callable[[int], int], *, most: int = MOST
 ) -> int:
-    """The largest power of two that fills an accelerator and fits its memory.
+    """Choose the largest useful power of two that fits an accelerator's memory.
 
     Args:
       free_bytes: memory of one device that may be taken.
       bytes_of_width: number of models -> bytes of the program that trains them. It is
-        asked for one and for two, taken to be a straight line, and asked again for what
-        the line gives: with few models XLA may lay arrays out otherwise.
+        called for one and two, extrapolated linearly, and called again at the result,
+        because with few models XLA may lay arrays out differently.
       most: the result's upper bound.
-    Returns: at least 1, also where one model doesn't fit: whether it does is known for
-      certain when it is tried.
+    Returns: at least 1, also where one model seems not to fit; only training it shows
+      that for certain.
     """
     one, two = bytes_of_width(1), bytes_of_width(2)
     room = min(_SHARE * free_bytes, _ENOUGH)
@@ -77,24 +77,24 @@ def width_for(
 
 
 def program_bytes(algorithm: Algorithm, fixed: Examples, width: int) -> int:
-    """What a batch of so many models takes on one device here, by XLA's account."""
+    """Return the memory of so many models on one device, by XLA's account."""
     return parallel.bytes_of(compiled(algorithm, fixed, width))
 
 
 def compiled(algorithm: Algorithm, fixed: Examples, width: int) -> Any:
-    """The program that trains so many models on each device, to be looked at."""
+    """Compile the program that trains so many models per device, to inspect it."""
     lowered = parallel.lower(
         parallel.program(algorithm, draw_of(algorithm)),
         (len(fixed), *fixed.image_shape),
         width=width * jax.local_device_count(),
     )
-    # On a GPU without timing kernels, which takes longer.
+    # On a GPU without timing kernels, which would take longer.
     untimed = parallel.UNTIMED if jax.default_backend() == "gpu" else None
     return lowered.compile(compiler_options=untimed)
 
 
 def draw_of(algorithm: Algorithm) -> Callable[[Any], Draw]:
-    """Randomness of the shapes that training has; for programs that aren't run."""
+    """Return randomness of the right shapes, for programs that aren't run."""
     start = jax.eval_shape(algorithm.initialise, jax.random.key(0))
     public = algorithm.capabilities.public
     shared = start is not None and "initialisation" in public
@@ -127,7 +127,7 @@ def _for_a_cache(algorithm: Algorithm, num_fixed: int) -> int:
 
 
 def _activation_units(victim: Victim) -> int:
-    """Outputs of all large operations of the victim for one image."""
+    """Count the outputs of all large operations of the victim for one image."""
     images = jax.ShapeDtypeStruct((1, *victim.image_shape), jnp.float32)
     params = jax.eval_shape(victim.init, jax.random.key(0))
     jaxpr = jax.make_jaxpr(victim.apply)(params, images)

@@ -1,8 +1,8 @@
-"""A store's arrays as zarr writes them, in memory: names and bytes, and back.
+"""Encoding of a store's arrays as zarr v3 files, in memory: names and bytes, and back.
 
-zarr writes the metadata, and chunks are the rows' bytes; where they lie, and who may
-put them there, is another's concern (`shadow.places`). So a store is a plain zarr v3
-group to any reader, and still nothing of it is ever written over.
+zarr writes the metadata, and chunks are the rows' bytes; `shadow.places` puts them into
+a folder or bucket. So a store is a plain zarr v3 group to any reader, and yet nothing
+of it is ever overwritten, as zarr's own stores would.
 """
 
 import dataclasses
@@ -19,13 +19,13 @@ METADATA = "zarr.json"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ArraySpec:
-    """An array.
+    """Shape, type and chunks of a zarr array.
 
     Attributes:
       shape, dtype: the shape and the type of the array.
       dimensions: name of each axis, for xarray.
       rows_per_chunk: rows of axis 0 in a chunk; None: one chunk.
-      fill: the value of what is not written.
+      fill: the value of missing chunks.
     """
 
     shape: tuple[int, ...]
@@ -40,12 +40,12 @@ def group_metadata(
 ) -> dict[str, Any]:
     """Return the zarr metadata of a group ("") and of its arrays, by name.
 
-    That of the group holds all the others as well ("consolidated"), so that a reader
-    such as xarray opens the group by one file.
+    The group's metadata contains all the others ("consolidated"), so that a reader such
+    as xarray opens the group by one file.
 
     Args:
       arrays: its arrays by name.
-      attributes: what the group says of itself, JSON-able.
+      attributes: the attributes of the group, JSON-able.
     """
     memory: dict[str, Any] = {}
     group = zarr.create_group(
@@ -73,17 +73,17 @@ def group_metadata(
 
 
 def file_of(name: str) -> str:
-    """Where the metadata of an array is; "" is the group."""
+    """Return the file name of an array's metadata; "" is the group."""
     return f"{name}/{METADATA}" if name else METADATA
 
 
 def chunk_of(name: str, metadata: Mapping[str, Any], number: int = 0) -> str:
-    """Where the chunk is that holds rows `number` * rows per chunk and on."""
+    """Return the file name of the chunk from row `number` * rows per chunk."""
     return f"{name}/c/{number}" + "/0" * (len(metadata["shape"]) - 1)
 
 
 def encode(metadata: Mapping[str, Any], rows: np.ndarray) -> bytes:
-    """The chunk that holds these rows: at least one, at most those of a chunk."""
+    """Encode rows as one chunk: at least one row, at most those of a chunk."""
     chunk = _empty(metadata)
     chunk[: len(rows)] = rows
     return chunk.tobytes()
@@ -92,9 +92,9 @@ def encode(metadata: Mapping[str, Any], rows: np.ndarray) -> bytes:
 def decode(
     metadata: Mapping[str, Any], number: int, content: bytes | None
 ) -> np.ndarray:
-    """The rows of a chunk; the fill value where it is absent.
+    """Decode the rows of a chunk; the fill value where it is absent.
 
-    Raises: ValueError: it is not a chunk of this array, such as a short one.
+    Raises: ValueError: the content is no chunk of this array, such as a short one.
     """
     chunk = _empty(metadata)
     if content is not None:
@@ -104,7 +104,7 @@ def decode(
 
 
 def _empty(metadata: Mapping[str, Any]) -> np.ndarray:
-    """A chunk as `group_metadata` asks for it: rows as they lie in memory."""
+    """Return an empty chunk of the layout that `group_metadata` sets."""
     shape = metadata["chunk_grid"]["configuration"]["chunk_shape"]
     dtype = np.dtype(metadata["data_type"]).newbyteorder("<")
     return np.full(shape, metadata["fill_value"], dtype)

@@ -38,10 +38,10 @@ Theta = Float[Array, " params"]
 Targets = Float[Array, " points"]
 
 OPTIMISERS = ("adam", "line_search")
-# Grows when the same configuration would give something else; see `shadow.records`.
+# Incremented when a change alters results; see `shadow.records`.
 REVISION = 1
-# Largest number of times a step of the line search is halved; the next search begins at
-# twice the step that was taken last.
+# Largest number of times that the line search halves a step; the next search starts at
+# twice the last step.
 _HALVINGS = 20
 
 
@@ -51,8 +51,8 @@ class Lower:
 
     Attributes:
       inputs: length of a point.
-      width: units of a hidden layer with biases, whose weights begin theta; None: the
-        victim is w . x + b, theta is w and then b, and everything has a closed form.
+      width: units of a hidden layer with biases, whose weights come first in theta;
+        None: the victim is w . x + b, theta is (w, b), and solutions are closed forms.
       smoothness: beta of its activation softplus(beta z) / beta; None: ReLU, whose
         Hessian is not what the implicit function theorem asks for.
       decay: mu > 0, the weight decay; without it the Hessian is singular.
@@ -125,8 +125,8 @@ class Solution(NamedTuple):
 def solve(lower: Lower, points: Points, targets: Targets, start: Theta) -> Solution:
     """Solve the lower problem from `start`, or in closed form for affine victims.
 
-    With a first layer and fewer points than inputs it is solved within the span of the
-    points: at a solution decay has left nothing of that layer outside. The part of
+    With a hidden layer and fewer points than inputs, it is solved within the span of
+    the points, because decay leaves no weights of the first layer outside. The part of
     `start` outside is dropped.
     """
     if lower.width is None:
@@ -140,11 +140,11 @@ def solve(lower: Lower, points: Points, targets: Targets, start: Theta) -> Solut
 
 
 class _Span:
-    """The lower problem within the span of the points; outside E is decay alone.
+    """The lower problem within the span of the points; outside, E is decay alone.
 
-    E depends on the first layer W by products with the points only, so with orthonormal
-    columns Q that span these, W = Q B + rest, it is that of points x Q and of B, plus
-    mu / 2 |rest|^2.
+    E depends on the first layer W only through products with the points. With
+    orthonormal columns Q that span these and W = Q B + rest, E is that of points x Q
+    and weights B, plus mu / 2 |rest|^2.
     """
 
     def __init__(self, lower: Lower, points: Points) -> None:
@@ -256,16 +256,16 @@ def hypergradient(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BilevelConfig:
-    """How the upper problem is minimised.
+    """Settings of the bilevel attack: how the upper problem is minimised.
 
     Attributes:
       steps: largest number of steps of the optimiser.
       optimiser: "adam", or "line_search", gradient descent with backtracking. Its steps
         stay in the directions of the gradient; Adam's, scaled pixel by pixel, do not.
       rate: Adam's first learning rate, in pixels, falling to 0.
-      enough: share of |theta*|^2 below which |theta - theta*|^2 ends the attack,
-        because Adam would make steps out of rounding. `matching` ends by the tolerance
-        on |grad E| instead.
+      enough: the attack ends when |theta - theta*|^2 is below this share of
+        |theta*|^2, because Adam would then step along rounding. `matching` ends by the
+        tolerance on |grad E| instead.
     """
 
     steps: int = 2000
@@ -281,13 +281,13 @@ class BilevelConfig:
 
 
 class Ended(NamedTuple):
-    """The end of one run of an attack.
+    """The result of one run of an attack.
 
     Attributes:
       points: the reconstructions, (points, inputs).
       distance: |theta - theta*|^2, theta the solution of the lower problem there, which
         `matching` solves at the end.
-      slope_norm: |grad E| of that solution: how far to trust the distance.
+      slope_norm: |grad E| of that solution; the smaller, the more exact the distance.
     """
 
     points: Points
@@ -310,9 +310,9 @@ def attack(
       config: how the upper problem is minimised.
       lower: the victim's training problem.
       released: theta*.
-      start: points at the start.
+      start: starting points.
       targets: labels of the training points.
-      theta: where the first solution of the lower problem begins.
+      theta: starting parameters of the first lower problem.
     """
     optimise = _optimiser(config)
 
@@ -331,7 +331,7 @@ def attack(
         def upper(points: Points) -> Array:
             return 0.5 * distance(solve(lower, points, targets, solution.theta).theta)
 
-        # A step of the points, and the lower problem solved anew from where it was.
+        # A step of the points; then solve the lower problem from its last solution.
         value = 0.5 * distance(solution.theta)
         moved, state = _moved(optimise, points, value, slope, state, upper)
         after = (moved, solve(lower, moved, targets, solution.theta), state)
@@ -399,5 +399,5 @@ def _moved(
 
 
 def _unless(done: Array, after: tuple, before: tuple) -> tuple:
-    """Return `after`, or `before` if the attack has reached its end."""
+    """Return `after`, or `before` if the attack is done."""
     return jax.tree.map(lambda new, old: jnp.where(done, old, new), after, before)

@@ -1,4 +1,4 @@
-"""The worth of candidates that attacks on weights alone return.
+"""Evaluate attacks on weights alone: match their candidates with the training images.
 
 An attack returns more candidates than there are training points, in no order, and can't
 say which are right. The adversary can drop those without a multiplier and merge near
@@ -18,11 +18,11 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-# SSIM from which Haim et al. speak of a good reconstruction.
+# SSIM above which Haim et al. call a reconstruction good.
 SIMILAR = 0.4
 # Side, in pixels, of the windows of SSIM, as in the public code.
 WINDOW = 3
-# Of standard deviations, ranges and distances: smaller ones are rounding in float64.
+# Smaller standard deviations, ranges and distances are rounding in float64.
 _ALIKE = 1e-12
 # The usual constants of SSIM, for pixels in [0, 1].
 _LUMINANCE, _CONTRAST = 0.01**2, 0.03**2
@@ -53,7 +53,7 @@ def merged(
     """Average near copies; groups with the largest multiplier come first.
 
     Args:
-      alike: NCC from which two candidates count as copies of one point.
+      alike: NCC above which two candidates count as copies of one point.
     """
     order = np.argsort(-multipliers)
     similar = ncc(images[order], images[order]) >= alike
@@ -93,7 +93,7 @@ def voted(
     """
     alike = ncc(targets, images)
     near = alike >= share * alike.max(axis=1, keepdims=True) - _ALIKE
-    # Where all correlations are negative, a share of the largest is above it.
+    # If all correlations are negative, a share of the largest exceeds it.
     near[np.arange(len(near)), alike.argmax(axis=1)] = True
     weights = near / near.sum(axis=1, keepdims=True)
     return np.einsum("ij,jhwc->ihwc", weights, images), alike.argmax(axis=1)
@@ -154,16 +154,16 @@ def _windows(size: int, window: int) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Matches:
-    """The candidates that are nearest to training images, and their similarity.
+    """The candidates nearest to training images, their similarity, and controls.
 
     Attributes:
       images: the reconstruction of each training image, stretched to [0, 1],
         (targets, height, width, channels).
       chosen: index of the candidate nearest to each training image, (targets,).
       ssim: SSIM of each training image with its reconstruction, (targets,).
-      recovered: whether that exceeds `SIMILAR`, and the SSIM of that same
-        reconstruction with every held-out image of the target's class, (targets,): what
-        exceeds these is not just typical of the class.
+      recovered: whether that exceeds both `SIMILAR` and the SSIM of the same
+        reconstruction with every held-out image of the target's class, (targets,); then
+        it isn't merely typical of the class.
       held_out_ssim: SSIM of as many held-out images, each with its own nearest
         candidate.
       precision: share of candidates whose SSIM with some training image exceeds
@@ -233,7 +233,7 @@ def match(
         drawn.append(rng.permutation(members)[:count])
     others = held_out[np.concatenate(drawn)]
     other_nearest = voted(others - shift, images, share=share)[0]
-    # The way round: the training image nearest to each candidate.
+    # The reverse: the training image nearest to each candidate.
     sources = targets[ncc(images, targets - shift).argmax(axis=1)]
     return Matches(
         images=nearest,

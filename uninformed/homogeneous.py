@@ -1,10 +1,10 @@
-"""Homogeneous ReLU networks: the victims of attacks that know nothing but the weights.
+"""Homogeneous ReLU networks: the victims of attacks that know only the weights.
 
-L dense layers of ReLUs without biases, or with biases in the first layer only: then
-scaling all parameters by c scales the output by c^L, and gradient flow on a loss with
-exponential tails tends, in direction, to a KKT point of margin maximisation. With
-biases in the hidden layers too the network isn't homogeneous, and that is a promise of
-nothing; the attack is tried on these all the same.
+They have L dense layers of ReLUs without biases, or with biases in the first layer
+only. Then scaling all parameters by c scales the output by c^L, and gradient flow on a
+loss with exponential tails tends, in direction, to a KKT point of margin maximisation.
+With biases in all hidden layers the network isn't homogeneous and this result doesn't
+hold; the attack is tried on such networks too.
 
 Points here are rows (points, pixels), not images, because the networks are dense.
 
@@ -25,7 +25,7 @@ from jaxtyping import Array, Float
 from shadow import checks
 from shadow.victims import Victim, from_functions
 
-# Grows when the same configuration would give something else; see `shadow.records`.
+# Incremented when a change alters results; see `shadow.records`.
 REVISION = 1
 INITIALISERS = ("torch", "he_normal")
 BIASES = ("none", "first", "hidden")
@@ -55,9 +55,9 @@ class HomogeneousConfig:
       outputs: 1 for two classes or regression, otherwise the number of classes.
       biases: which layers have biases: "none"; "first", the first layer alone;
         "hidden", all but the last, which makes the network no longer homogeneous.
-      first_scale: standard deviation of the first layer's weights and biases at the
-        start; None: that layer begins by `initialiser`, too.
-      initialiser: how all other layers begin: "torch", uniform within
+      first_scale: standard deviation of the first layer's initial weights and biases;
+        None: that layer uses `initialiser` too.
+      initialiser: initialisation of all other layers: "torch", uniform within
         1 / sqrt(inputs) around 0, or "he_normal", of standard deviation
         sqrt(2 / inputs).
     """
@@ -103,7 +103,7 @@ def init(config: HomogeneousConfig, inputs: int, key: Array) -> DenseLayers:
 def _draw(
     key: Array, shape: tuple[int, ...], scale: float | None, fan_in: int
 ) -> Array:
-    """Draw initial values: normal of a scale, or as PyTorch does where it is None."""
+    """Draw initial values: normal with `scale`, or as PyTorch does if it is None."""
     if scale is not None:
         return scale * jax.random.normal(key, shape)
     bound = fan_in**-0.5
@@ -115,7 +115,7 @@ def apply(
     points: Float[Array, "points inputs"],
     relu: Callable[[Array], Array] = jax.nn.relu,
 ) -> Float[Array, "points outputs"]:
-    """Compute the outputs; `relu` may be one with another derivative."""
+    """Compute the outputs; `relu` may have another derivative."""
     for layer in network[:-1]:
         points = relu(affine(layer, points))
     return affine(network[-1], points)

@@ -1,19 +1,20 @@
-"""Training homogeneous networks until they are near a KKT point of margin maximisation.
+"""Train victims of the KKT attack until they are near a KKT point of max margin.
 
-Gradient descent gets there like log(steps). The routes here have the same limits:
+Gradient descent converges to it like 1 / log(steps). These faster phases have the same
+limits:
 
 fitting       gradient descent on log L instead of L, which is gradient flow at another
               speed (Lyu & Li 2020), with steps of at most `largest_step` |theta|
-sphere        then ascent of the soft least margin of theta / |theta|, sharper and
-              sharper, with steps that shrink to nothing; the norm is restored so that
-              the least margin is 1, and layers end with equal norms
-weight_decay  or then, descent of L + lambda / 2 |theta|^2, whose stationary points are
-              theta = -1 / (n lambda) sum of dL_i, whatever the loss; switched on after
-              fitting, since theta = 0 is a minimum of it too
+sphere        after fitting: ascent of the soft least margin of theta / |theta|, ever
+              sharper, with steps that shrink to 0; the norm is restored so that the
+              least margin is 1, and layers end with equal norms
+weight_decay  or after fitting: descent of L + lambda / 2 |theta|^2, whose stationary
+              points are theta = -1 / (n lambda) sum of dL_i, for any loss; only after
+              fitting, because theta = 0 is a minimum too
 
 Gradients of the first layer lie in the span of the points. With fewer points than
 inputs the network is therefore trained on their coordinates in an orthonormal basis,
-which is the same to rounding. Initial weights outside only shrink with the norm.
+which is the same up to rounding. Initial weights outside only shrink with the norm.
 
 Source: Haim et al. 2022, Section 3; Buzaglo et al. 2023 (weight decay).
 Checked: tests/uninformed/test_max_margin.py (training without the span; identities of
@@ -35,14 +36,14 @@ from uninformed.homogeneous import DenseLayers, Layer
 
 LOSSES = ("logistic", "mse")
 ROUTES = ("sphere", "weight_decay", "none")
-# Grows when the same configuration would give something else; see `shadow.records`.
+# Incremented when a change alters results; see `shadow.records`.
 REVISION = 1
 # First and last sharpness of the soft least margin, in units of 1 / least margin: at
-# first all points pull, in the end those alone within about a percent of the margin.
+# first all points count, in the end only those within about a percent of the margin.
 _SHARP = (3.0, 300.0)
 # The seed of the order of mini-batches.
 _SHUFFLES = 0
-# From this lead on log softplus(-q) is -q in float32.
+# For leads q above this, log softplus(-q) is -q in float32.
 _LARGE = 15.0
 
 
@@ -51,16 +52,16 @@ class MarginConfig:
     """Settings of the training of a homogeneous victim.
 
     Attributes:
-      loss: "logistic", which is cross-entropy where the network has several outputs, or
+      loss: "logistic", which is cross-entropy if the network has several outputs, or
         "mse", to labels -1 and 1.
-      fitting_steps: number of steps of gradient descent at first.
+      fitting_steps: number of gradient steps of the first phase.
       learning_rate: rate of these steps.
       largest_step: largest length of such a step, in units of |theta|.
       log_loss: whether these steps descend log L rather than L; "mse" always has L.
       least_loss: loss L at which these steps stop; 0: none.
       batch_size: points in a mini-batch of these steps, shuffled for each epoch; it
         divides the number of points. None: all points.
-      route: what comes after fitting: "sphere", "weight_decay" or "none".
+      route: the phase after fitting: "sphere", "weight_decay" or "none".
       route_steps: number of steps of the route.
       route_rate: rate of its first step, falling to 0: Adam's for "weight_decay", the
         length of a step in units of |theta| for "sphere".
@@ -102,7 +103,7 @@ class MarginConfig:
         fields: dict[str, Any] = {
             "fitting_steps": 1_000_000,
             "learning_rate": 0.01,
-            # Steps of this rate never are as long as theta.
+            # Never reached: steps of this rate are shorter than |theta|.
             "largest_step": 1.0,
             "log_loss": False,
             "route": "none",
@@ -111,12 +112,12 @@ class MarginConfig:
 
 
 class State(NamedTuple):
-    """The trained parameters, where points are coordinates in their span.
+    """The state of training, with points as coordinates in their span.
 
     Attributes:
       network: the network on coordinates.
-      outside: scalar; the first layer's initial weights outside the span, times this
-        number, are its weights there.
+      outside: scalar; the first layer's weights outside the span are the initial ones
+        times this number.
     """
 
     network: DenseLayers
@@ -134,13 +135,13 @@ def train(
     """Train a network on the points, deterministically and in its precision.
 
     Args:
-      network: where to begin, as `homogeneous.init` makes it.
+      network: the initial network, as `homogeneous.init` draws it.
       labels: 0 or 1 for one output, otherwise the number of the class.
-      place: where pieces of the training are kept; None: nowhere.
+      place: file for checkpoints of the training; None: no checkpoints.
     Raises:
       ValueError: a label out of range.
       FieldError: "mse" with several outputs; a batch_size that doesn't divide points.
-      ConfigurationMismatchError: the place holds pieces of another training.
+      ConfigurationMismatchError: the checkpoints are of another training.
     """
     outputs = network[-1].w.shape[1]
     if config.loss == "mse" and outputs > 1:
@@ -178,7 +179,7 @@ def train(
     training = _Training(config, rest, jnp.asarray(points), jnp.asarray(labels))
     with jax.default_matmul_precision("highest"):
         end = training.run(state, place)
-    # And back to weights of all inputs.
+    # Convert back to weights of all inputs.
     first = end.network[0].w
     if basis is not None:
         first = jnp.asarray(basis.T @ np.asarray(first) + end.outside * outside)
@@ -195,7 +196,7 @@ def _basis(points: np.ndarray) -> np.ndarray | None:
 def margins(
     outputs: Float[Array, "points outputs"], labels: Int[Array, " points"]
 ) -> Float[Array, "points rivals"]:
-    """Return by how much the right class leads each other one; y Phi(x) for one."""
+    """Return the leads of the right class over the others; y Phi(x) for one output."""
     if outputs.shape[1] == 1:
         return outputs * signs(labels)[:, None].astype(outputs.dtype)
     right = jnp.take_along_axis(outputs, labels[:, None], axis=1)
@@ -224,7 +225,7 @@ def loss(
 
 
 def _log_logistic(outputs: Array, labels: Array) -> Array:
-    """Compute the log of the mean cross-entropy, also where that underflows."""
+    """Compute the log of the mean cross-entropy, even if the mean underflows."""
     leads = margins(outputs, labels)
     soft = -jax.nn.logsumexp(-leads, axis=1)
     near = jnp.minimum(soft, _LARGE)
@@ -237,7 +238,7 @@ class _Training:
     """The phases of a training, on coordinates.
 
     Attributes:
-      config: how the victim is trained.
+      config: the settings of the training.
       rest: scalar, the squared norm of the first layer's initial weights outside the
         span.
       points: coordinates of the training points.
@@ -250,7 +251,7 @@ class _Training:
     labels: Array
 
     def run(self, state: State, place: pieces.Place | None) -> State:
-        """Fit, and go on by the route."""
+        """Run the fitting phase, then the route."""
         config, steps = self.config, self.config.route_steps
 
         def of(phase: str) -> pieces.Place | None:
@@ -288,12 +289,12 @@ class _Training:
     def with_margin_1(self, state: State) -> State:
         """Scale the state to the norm at which the least margin is 1."""
         least = jnp.maximum(self.margins(state).min(), jnp.finfo(self.rest.dtype).tiny)
-        # By homogeneity of degree L.
+        # The output is homogeneous of degree L.
         factor = least ** (-1 / len(state.network))
         return jax.tree.map(lambda leaf: factor * leaf, state)
 
     def fit(self, state: State, number: Array) -> State:
-        """Descend by a step of bounded length, until the loss is reached."""
+        """Make a descent step of bounded length, unless `least_loss` is reached."""
         config, points, labels = self.config, self.points, self.labels
         if (size := config.batch_size) is not None:
             epoch, place = jnp.divmod(number, len(points) // size)
@@ -318,7 +319,7 @@ class _Training:
         return jax.tree.map(lambda leaf, part: leaf - rate * part, state, slope)
 
     def ascend(self, state: State, number: Array) -> State:
-        """Ascend the soft least margin on the unit sphere, sharper and sharper."""
+        """Make an ascent step on the soft least margin, on the unit sphere."""
         config = self.config
         share = (number / config.route_steps).astype(self.rest.dtype)
         least = jnp.abs(self.margins(state).min())

@@ -1,9 +1,10 @@
-"""Baselines for attacks that know only the weights: class prototypes, and the weights.
+"""Model inversion and first-layer weights: baselines for attacks on weights alone.
 
 THREAT: uninformed: theta, the architecture and the range of pixels are known.
 
-`invert` looks for points of extreme output within the range of pixels, which need not
-be training points. `first_layer` shows the units' weights as images.
+`invert` searches points of extreme output within the range of pixels (prototypes of the
+classes), which need not be training points. `first_layer` returns the units' weights as
+images. `kkt.scoring` compares KKT attacks with both.
 
 Source: Haim et al. 2022, Section 5.4 and Appendix (model inversion after Fredrikson et
 al. 2015).
@@ -25,10 +26,10 @@ from uninformed import homogeneous
 from uninformed import max_margin as margin
 from uninformed.homogeneous import DenseLayers
 
-# Standard deviation of pixels in [0, 1] around the mean image: at the median of 500
-# images 0.21 of CIFAR-10, 0.25 of MNIST.
+# Standard deviation of pixels in [0, 1] around the mean image. The median of 500 images
+# is 0.21 for CIFAR-10, 0.25 for MNIST.
 _PIXELS = 0.22
-# Of the points' pixels: their standard deviation at the start, and Adam's first rate.
+# Initial standard deviation of the points' pixels, and Adam's first rate.
 _START, _RATE = 0.5, 1e-2
 
 
@@ -55,7 +56,7 @@ class InversionOfModel:
 def invert(
     config: InversionOfModel, network: DenseLayers, *, key: Array
 ) -> Float[np.ndarray, "count inputs"]:
-    """Find points that lead for their class by as much as they can."""
+    """Find points whose class leads by as much as possible."""
     outputs = network[-1].w.shape[1]
     labels = margin.equal_shares(config.count, max(outputs, 2))
     shape = (config.count, network[0].w.shape[0])
@@ -90,10 +91,10 @@ def _ascend(
 
 
 def first_layer(network: DenseLayers) -> Float[np.ndarray, "both inputs"]:
-    """Return the weights of each unit of the first layer as points, and negatives.
+    """Return the first layer's weights of every unit as points, and their negatives.
 
-    Weights show an image without its sign or size, so each is scaled to the standard
-    deviation that pixels of images have around their mean.
+    Weights show an image up to sign and size, so each is scaled to the typical standard
+    deviation of an image's pixels.
     """
     weights = np.asarray(network[0].w).T
     sizes = np.maximum(weights.std(axis=1, keepdims=True), np.finfo(np.float32).tiny)

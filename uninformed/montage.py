@@ -1,4 +1,4 @@
-"""Draw rows of images with labels as a PNG; experiments on weights alone share it."""
+"""Draw labelled rows of images as a PNG, for the experiments on weights alone."""
 
 from collections.abc import Sequence
 from pathlib import Path

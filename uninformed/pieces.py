@@ -1,7 +1,7 @@
-"""Hours of equal steps, in pieces that are kept as they are done.
+"""Checkpoints for long JAX loops: scan over steps in pieces, and save after each.
 
-A training of a million epochs, or a run of the KKT attack, is one `lax.scan` over its
-steps. Cut into pieces it gives the same, and goes on after the last piece if cut off.
+A training of a million epochs, or a run of the KKT attack, is a `lax.scan` over its
+steps. An interrupted loop continues after the last piece, with the same result.
 
 Checked: tests/uninformed/test_pieces.py.
 """
@@ -20,20 +20,20 @@ from jaxtyping import Array
 from shadow import bars, files
 from shadow.records import Record, require_same
 
-# Pieces of a scan: an interruption loses at most 2 %, and writing takes little time.
+# Number of pieces: an interruption loses at most 2 %, and writing takes little time.
 _PIECES = 50
 _ABOUT, _DONE = "about", "done"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Place:
-    """The file in which pieces are kept.
+    """The file that checkpoints are saved in.
 
     Attributes:
-      file: an .npz file, which exists while the steps are under way.
-      record: what decides the steps; a file of another is refused.
-      what: names the file in messages, as a subject.
-      progress: whether a bar shows the steps that are made and the time left.
+      file: an .npz file, which exists until the loop is done.
+      record: everything that determines the loop; a file with another is refused.
+      what: name of the file in messages, as a subject.
+      progress: whether a bar shows the finished steps and the time left.
     """
 
     file: Path
@@ -48,7 +48,7 @@ class Place:
         )
 
     def clear(self) -> None:
-        """Remove the pieces of all phases: the result lies elsewhere."""
+        """Remove the checkpoints of all phases, once the result is saved elsewhere."""
         for file in self.file.parent.glob(f"{self.file.stem}*.npz"):
             file.unlink()
 
@@ -64,10 +64,10 @@ def scan(
     Args:
       step: one step; may be traced.
       carry: a pytree of arrays.
-      place: where pieces are kept; None: nowhere. The pieces are the same, since one
-        longer loop is another program, whose rounding may differ.
-    Raises: ConfigurationMismatchError, VersionMismatchError: the place holds the pieces
-      of other work.
+      place: file for checkpoints; None: none. The loop is cut into the same pieces
+        either way, since one longer loop is another program, which may round otherwise.
+    Raises: ConfigurationMismatchError, VersionMismatchError: the checkpoints are of
+      other work.
     """
 
     def some(carry: Any, first: Array, count: int) -> Any:
@@ -84,7 +84,7 @@ def scan(
         kept = [jnp.asarray(arrays[str(i)], old.dtype) for i, old in enumerate(leaves)]
         carry = jax.tree.unflatten(tree, kept)
     longest = max(1, -(-steps // _PIECES))
-    # A bar that is named after the file of the pieces; none where they aren't kept.
+    # The bar is named after the file; without a file there is no bar.
     name = "" if place is None else place.file.stem.replace(".part", "")
     show = place is not None and place.progress
     with bars.bar(

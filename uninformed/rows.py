@@ -1,7 +1,7 @@
-"""The attacks of adversaries who have weights alone, by name, and their threat model.
+"""Registry rows of the attacks on weights alone, with the knowledge that they need.
 
-`informed attacks` lists them and the contract test plays them. They don't run as one
-of `config.attacks`: they are not told D_-, and return many candidates, not one guess.
+`informed attacks` lists them and the contract test plays them. They can't be among
+`config.attacks`, because they don't know D_- and return many candidates, not one guess.
 """
 
 import dataclasses
@@ -18,14 +18,14 @@ from shadow.threat import Release, require_told
 from shadow.victims import Victim
 from uninformed import bilevel, kkt, model_inversion
 
-# Mean and standard deviation, in pixels, of the noise that the bilevel attack begins
-# at: grey favours no class, and the noise makes points of one class differ.
+# Mean and standard deviation, in pixels, of the bilevel attack's initial noise: grey
+# favours no class, and the noise makes points of one class differ.
 _GREY, _SPREAD = 0.5, 0.1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Architecture:
-    """The knowledge of an adversary who sees weights alone; None: it isn't known.
+    """The knowledge of an adversary who sees weights alone; None: unknown.
 
     Attributes:
       victim: the architecture of a homogeneous network, and the layout of its theta
@@ -71,7 +71,7 @@ class WeightsAttack:
     def __call__(
         self, release: Release, architecture: Architecture, *, key: Array
     ) -> Candidates:
-        """Attack each release, or refuse an architecture that isn't told enough."""
+        """Attack each release; refuse an architecture that lacks needed knowledge."""
         require_told(architecture, *self.knows)
         ends = [
             self.run(self.config, jnp.asarray(theta), architecture, key)
@@ -110,7 +110,7 @@ def _invert(
     known: Architecture,
     key: Array,
 ) -> tuple[Any, Any]:
-    """Run model inversion; scores are equal, because nothing tells points apart."""
+    """Run model inversion; scores are equal, because nothing ranks the points."""
     assert known.victim is not None
     points = model_inversion.invert(config, known.victim.unflatten(theta), key=key)
     return points, np.ones(config.count)

@@ -1,1 +1,1 @@
-"""Attacks: each file one, each a callable (release, knowledge, *, key)."""
+"""The informed adversary's attacks: callables (release, knowledge, *, key) -> guess."""

@@ -1,7 +1,8 @@
 """The types of the attack registry (`attacks.registry`).
 
-A `Row` describes an attack, `Facts` are what decides whether it applies to a model, and
-`Material` is what the attack is built from.
+A `Row` describes an attack: its threat model, when it applies and how to build it.
+`Facts` about a training function decide whether the attack applies. `Material` is what
+the attack is built from, such as shadow models. Runs and audits use all three.
 """
 
 import dataclasses
@@ -23,22 +24,22 @@ if TYPE_CHECKING:
 
 PROTOCOLS = ("reconstruction", "membership", "transcript", "candidates")
 SEES = ("nothing", "view", "weights", "answers", "estimator", "every noisy gradient")
-# Share of the time that an attack may take whose row doesn't say how much.
+# Share of an audit's time for an attack whose row names none.
 SHARE = 0.05
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Facts:
-    """What is known of a training before any attack on it; `Row.applies` asks it.
+    """Facts about a training function, by which `Row.applies` accepts or refuses it.
 
     Attributes:
-      withheld: what isn't released of the models, of `SEES` -> why. An attack that
-        sees it doesn't apply.
-      deterministic: whether equal arguments of the training give equal weights.
-      differentiable: whether derivatives through the training can be had from JAX.
-      secret: whether the seed of the released models is told to nobody.
+      withheld: members of `SEES` that aren't released -> why. Attacks that see one of
+        them don't apply.
+      deterministic: whether equal arguments give equal weights.
+      differentiable: whether JAX can differentiate through training.
+      secret: whether the seed of the released models is unknown to the adversary.
       targets: number of released models, each trained on one unknown record.
-      returned: what training returned once, such as a fitted estimator; None: unknown.
+      returned: one result of training, such as a fitted estimator; None: unknown.
     """
 
     withheld: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -50,7 +51,7 @@ class Facts:
 
     @property
     def why_not_again(self) -> str:
-        """Why training can't be run again and compared; "" where it can."""
+        """Why the adversary can't retrain and compare weights; "" if they can."""
         if self.deterministic:
             return ""
         return "equal arguments give other weights; see what the pre-flight found"
@@ -58,22 +59,22 @@ class Facts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Material:
-    """What an attack may be prepared with; none of it depends on a release.
+    """What an attack may be built from; none of it depends on a release.
 
     Attributes:
-      settings: of the attack, its row's dataclass; None: the defaults.
+      settings: the attack's settings, its row's dataclass; None: the defaults.
       shadows: the adversary's shadow models.
       view: what will be released of the models.
-      workdir: takes what the attack prepares and keeps.
+      workdir: folder for files that the attack prepares and keeps.
       key: the adversary's own randomness.
-      progress: whether bars are shown.
-      note: called from time to time while the attack prepares itself, so that an
-        interrupted run knows how long it took.
-      seconds_a_model: how long one training takes, measured; None: not measured. With
-        it, and a limit, an attack that can try less or more fits its time.
+      progress: whether to show progress bars.
+      note: called repeatedly while the attack is prepared, so that an interrupted run
+        knows how long it took.
+      seconds_a_model: measured seconds per training; None: not measured. With it and a
+        limit, attacks of adjustable effort fit their time.
       limit: seconds that the attack may take.
-      table: the table whose rows the records are; None: records are pictures, or rows
-        as they are.
+      table: the table that records are rows of; None: records are images or plain
+        feature vectors.
     """
 
     settings: Any = None
@@ -95,7 +96,7 @@ class Material:
 
 
 class OneByOne:
-    """An attack that takes one release after the other, so that time may cut it off."""
+    """Base class of attacks that can be interrupted between two releases."""
 
     def each(
         self, release: Any, knowledge: Knowledge, *, key: Array
@@ -111,10 +112,7 @@ class OneByOne:
 
 
 class NotApplicableError(ValueError):
-    """An attack finds, from what it is told, that it isn't for such models.
-
-    That is no attack that failed: nothing follows from it.
-    """
+    """The attack doesn't apply to such models; it did not fail, so nothing follows."""
 
 
 def _always(facts: Facts) -> str:
@@ -123,18 +121,18 @@ def _always(facts: Facts) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class NoSettings:
-    """Of an attack that has none."""
+    """Settings of an attack that has none."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Row:
-    """What everything else knows of an attack.
+    """An attack's entry in the registry: threat model, settings and constructor.
 
-    What needs the attack's module, `config`, `make` and `applies`, may be named as
-    "module:attribute"; the module is then imported when it is first asked for.
+    `config`, `make` and `applies` may be strings "module:attribute"; the module is then
+    imported on first use.
 
     Attributes:
-      name: how configurations and results call the attack.
+      name: name of the attack in configurations and results.
       about: what the attack does, in a line.
       protocol: "reconstruction" (`threat.Attack`), "membership", "candidates" (weights
         alone: many candidates, no D_-), or "transcript" (private training).
@@ -143,17 +141,17 @@ class Row:
       sees: "nothing"; "view" (whatever is released of theta); "weights" (all of theta);
         "answers" (scores for public records); "estimator" (the fitted
         estimator that training returned); "every noisy gradient".
-      knows: what the attack needs to be told: fields of `threat.Knowledge`, or of
+      knows: what the adversary must know: fields of `threat.Knowledge`, or of
         `uninformed.rows.Architecture` for attacks on weights alone.
-      uses: what the attack uses where it is told.
-      gives: fields of what the attack returns.
+      uses: optional knowledge that the attack uses if available.
+      gives: fields of the attack's result.
       applies: (facts) -> "", or why the attack can't be played on such a training.
-      remedy: what a developer does about the attack, in a phrase.
-      share: of an audit's time, beside the shares of the other attacks; 0: audits don't
+      remedy: what a developer can do against the attack, in a phrase.
+      share: share of an audit's time, relative to the other attacks; 0: audits don't
         play it.
-      asked: whether an audit plays it only where it is asked for (`--reconn`).
+      asked: whether audits play it only on request (`--reconn`).
       shadows: whether the attack is trained on shadow models.
-      revision: number that grows when the attack would give something else; see
+      revision: incremented when a change alters the attack's results; see
         `shadow.records`.
     """
 
@@ -188,7 +186,7 @@ class Row:
         return self.name.replace("_", " ")
 
     def why_not(self, facts: Facts) -> str:
-        """Say why the attack can't be played on such a training; "" where it can."""
+        """Return why the attack can't be played on such a training; "" if it can."""
         return self._loaded("applies")(facts) or facts.withheld.get(self.sees, "")
 
     @property
@@ -197,17 +195,17 @@ class Row:
         return self._loaded("config")
 
     def attack(self, settings: Any, material: Material) -> Any:
-        """Make the attack from its settings and what it is prepared with."""
+        """Build the attack from its settings and material."""
         return self._loaded("make")(settings, material)
 
     def _loaded(self, field: str) -> Any:
-        """Return a field's value, imported where the field names it."""
+        """Return a field's value, importing "module:attribute" strings."""
         value = getattr(self, field)
         return pkgutil.resolve_name(value) if isinstance(value, str) else value
 
     @property
     def threat_model(self) -> dict[str, Any]:
-        """JSON-able; what `informed attacks --json` prints."""
+        """The row as JSON values, as `informed attacks --json` prints it."""
         fields = ("name", "about", "protocol", "sees", "knows", "uses", "gives")
         values = {field: getattr(self, field) for field in fields}
         return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}

@@ -1,4 +1,4 @@
-"""Why a release does not give its target away, as errors that say so in one line."""
+"""Errors of the closed-form and span attacks: why a target can't be reconstructed."""
 
 
 class ReconstructionImpossibleError(ValueError):
@@ -6,8 +6,8 @@ class ReconstructionImpossibleError(ValueError):
 
 
 class NoTraceError(ReconstructionImpossibleError):
-    """This release holds nothing of the target. Another release may."""
+    """This release holds no trace of the target. Other releases may hold theirs."""
 
 
 class LimitError(ReconstructionImpossibleError):
-    """This tool cannot look. The release may determine the target all the same."""
+    """This tool can't examine the release, which may still determine the target."""

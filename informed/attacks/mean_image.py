@@ -1,6 +1,6 @@
-"""The best guess without the release: what every attack has to beat.
+"""The baseline attack: guess the mean image, without looking at the release.
 
-THREAT: knows D_-, and public images where it has them. Sees nothing.
+THREAT: knows D_-, and public images if there are any. Sees nothing.
 """
 
 import numpy as np
@@ -11,15 +11,15 @@ from shadow.threat import Knowledge, Reconstruction, Release
 
 
 def make(config: NoSettings, material: Material) -> "MeanImage":
-    """Make the attack of the registry's row."""
+    """Build the attack for the registry."""
     return MeanImage()
 
 
 class MeanImage:
-    """An attack that guesses the mean known image, of the label where that is told.
+    """Guesses the mean known image, of the target's label if the label is known.
 
-    Among all guesses it has the least expected squared error; where a part of the
-    target is known, among those that are linear in it.
+    The mean has the least expected squared error of all guesses. If a part of the
+    target is known, the guess is the best one that is linear in this part.
     """
 
     def __call__(

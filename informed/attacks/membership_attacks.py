@@ -1,11 +1,11 @@
-"""Informed membership: which of two candidates was trained on?
+"""Membership inference by an informed adversary: which of two records was trained on?
 
-THREAT: Algorithm 2. Knows D_-, A, the candidates, and whatever the attack inside needs.
+THREAT: Algorithm 2 of the paper. Knows D_-, A and the two candidates.
 
-Two strategies. `RetrainingMembership`, the trivial one: train with each candidate, and
-name the one whose model is nearer. `ReconstructionMembership`: reconstruct the target
-without looking at the candidates, and name the one that is nearer to it; so whoever can
-reconstruct can tell membership.
+`RetrainingMembership` trains with each candidate, and names the one whose model is
+nearer to the release. `ReconstructionMembership` reconstructs the target without the
+candidates, and names the one nearer to the reconstruction: reconstruction implies
+membership inference. It also needs what its reconstruction attack needs.
 
 Source: Balle et al. 2022, Section II-D.
 """
@@ -21,17 +21,17 @@ from informed.attacks.inversion.retraining import Programs, Retraining
 from shadow.data import Examples
 from shadow.threat import Attack, Knowledge, Release
 
-# Models trained at once; a matter of speed and memory.
+# Models trained at once; affects speed and memory only.
 _WIDTH = 16
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RetrainingMembership:
-    """Train with both candidates and compare with what is released.
+    """Train with both candidates and compare the models with the release.
 
     Attributes:
-      draws: number of draws of the randomness of A that isn't told; the release is
-        compared with the mean model over them.
+      draws: number of draws of A's unknown randomness; the release is compared with the
+        mean model over them.
     """
 
     draws: int = 16
@@ -57,7 +57,7 @@ class RetrainingMembership:
             images, labels = records.images[:, None], records.labels[:, None]
             if starts is None or len(starts) == 1:
                 return runs.thetas(images, labels)
-            # Each release has its own theta_0, and is trained from there.
+            # Every release is retrained from its own theta_0.
             rows = [slice(i, i + 1) for i in range(len(images))]
             return np.concatenate(
                 [runs.at(r.start).thetas(images[r], labels[r]) for r in rows]
@@ -67,13 +67,13 @@ class RetrainingMembership:
             np.sum((thetas(records) - release.weights) ** 2, axis=1)
             for records in candidates
         ]
-        # A candidate with which training diverges isn't the one.
+        # A candidate with which training diverges is ruled out.
         first, second = (np.where(np.isfinite(d), d, np.inf) for d in distances)
         return (second < first).astype(np.int64)
 
 
 def make(config: RetrainingMembership, material: Material) -> RetrainingMembership:
-    """Give the attack as many draws of a secret seed as the time allows."""
+    """Build the attack, with as many draws of a secret seed as the time allows."""
     affordable = material.affordable()
     if affordable is None:
         return config
@@ -99,7 +99,7 @@ class ReconstructionMembership:
         *,
         key: Array,
     ) -> Int[np.ndarray, " releases"]:
-        """Guess the member of every release; needs what the attack inside needs.
+        """Guess the member of every release; needs what `self.attack` needs.
 
         Args, Returns: as `shadow.threat.MembershipAttack`.
         """
@@ -113,7 +113,7 @@ class ReconstructionMembership:
             )
             for records in candidates
         )
-        # What pictures don't tell apart, or weren't guessed, the label may; or chance.
+        # Ties, and missing guesses, are decided by the label, else by a coin.
         coins = jax.random.bernoulli(jax.random.fold_in(key, 1), shape=first.shape)
         chosen = np.asarray(coins).astype(np.int64)
         if guess.labels is not None:
@@ -123,7 +123,7 @@ class ReconstructionMembership:
 
 
 def _require_pairs(release: Release, candidates: tuple[Examples, Examples]) -> None:
-    """Refuse candidates that aren't two per release."""
+    """Require two candidates per release."""
     counts = [len(release), *map(len, candidates)]
     if len(set(counts)) > 1:
         raise ValueError(

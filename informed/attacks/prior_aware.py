@@ -1,12 +1,11 @@
 """The prior-aware attack on private training: which of m candidates was trained on?
 
 THREAT: the adversary that differential privacy itself assumes. Knows D_-, the victim,
-the clipping norm, the noise multiplier and who of D_- took part in which step; sees
+the clipping norm, the noise multiplier and which of D_- took part in which step; sees
 every iterate and every noisy sum of gradients; has a prior on finitely many candidates.
 
-What a step reveals is y = (noisy sum) - (clipped gradients of D_-): the target's
-clipped gradient, if it took part, plus noise. Candidate i, with clipped gradient g_i,
-has
+A step reveals y = (noisy sum) - (clipped gradients of D_-): the target's clipped
+gradient, if it took part, plus noise. Candidate i, with clipped gradient g_i, has
 
     a_i = <g_i, y>        n_i = |g_i|^2        x_i = (2 a_i - n_i) / (2 sigma^2 C^2)
 
@@ -15,7 +14,7 @@ of log(1 - q + q e^x_i), where the target takes part with probability q. Where i
 one random step of each epoch it is the sum over epochs of log mean e^x_i. The published
 score leaves out n_i, and takes for batches the largest a_i of each epoch.
 
-Success against a uniform prior on m candidates can't pass the bound of kappa = 1/m.
+With a uniform prior on m candidates, success can't exceed the bound of kappa = 1/m.
 
 Source: Hayes, Mahloujifar and Balle 2023, Section 4; the posterior derived.
 """
@@ -37,13 +36,13 @@ from shadow.training import GradientDescent, cross_entropy
 from shadow.training.private import PrivateSteps, participants
 from shadow.victims import Params
 
-# Runs that are trained at once; a matter of speed and memory.
+# Runs trained at once; affects speed and memory only.
 _TOGETHER = 16
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """The evidence that the steps of some runs give of the candidates.
+    """Evidence about the candidates from every step of some training runs.
 
     Attributes:
       products: (runs, steps, candidates), a: the scalar product of each candidate's
@@ -62,7 +61,7 @@ def log_posterior(
 ) -> Float[np.ndarray, "runs candidates"]:
     """Compute the log posterior of each candidate, up to a constant.
 
-    The most probable candidate is the best guess there is.
+    The most probable candidate is the optimal guess.
 
     Args:
       evidence: what the steps of the runs reveal.
@@ -87,7 +86,8 @@ def _by_epoch(
 ) -> Float[np.ndarray, "runs epochs candidates"]:
     """Compute log((1 / steps) sum of e^x) over each epoch's steps.
 
-    In the steps that a last epoch lacks the target may have taken part unseen: e^0.
+    Steps that an incomplete last epoch lacks count as e^0: the target may have been
+    assigned to one of them.
     """
     runs, made, candidates = exponent.shape
     whole = np.zeros((runs, -(-made // steps) * steps, candidates))
@@ -97,7 +97,7 @@ def _by_epoch(
 
 
 def make(config: NoSettings, material: Material) -> Callable:
-    """Make the attack of the registry's row."""
+    """Build the attack for the registry."""
     return log_posterior
 
 
@@ -124,16 +124,16 @@ def play(
     runs: int,
     key: Array,
 ) -> tuple[Evidence, Int[np.ndarray, " runs"]]:
-    """Train on a random candidate, and collect what the steps say; many times.
+    """Train on a random candidate and collect the steps' evidence, in many runs.
 
-    The gradients of D_- are computed once a step, for the release and the adversary.
+    The gradients of D_- are computed once per step, for release and adversary.
 
     Args:
-      algorithm: private training with noise of the network.
+      algorithm: private training (DP-SGD) of the network.
       fixed: the fixed set D_-.
       candidates: the points that the target is drawn from, uniformly.
       init: the public initialisation.
-      runs: number of independent trainings, each with a target and noise of its own.
+      runs: number of independent trainings, with independent targets and noise.
       key: draws the targets, batches and noise.
     Returns: the evidence, and which candidate each run was trained on.
     """
@@ -163,7 +163,7 @@ def play(
             target = images[chosen], labels[chosen]
             noise = jax.random.fold_in(noise_key, number)
             noisy = steps.noisy_sum(params, data, target, part, noise)
-            # The adversary's: the clipped gradients of D_- are known, and left out.
+            # The adversary's step: subtract the clipped gradients of D_-.
             known = steps.clipped_sum(
                 params, *data, None if part is None else part[:-1]
             )

@@ -1,25 +1,28 @@
-"""How finely released numbers are written, as the noise that it leaves on them."""
+"""Detect the number format of released weights, and the rounding noise that it implies.
+
+Attacks call it to know how far released weights may be from the trained ones.
+"""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-# Digits after the point that are tried, the fewest first.
+# Largest number of decimals to test for.
 _DECIMALS = 8
 # Bits of the significand, the leading one included.
 _SIGNIFICANDS = {"bfloat16": 8, "float16": 11, "float32": 24}
 _DOUBLE = 53
-# The smallest number of float16 that has all its bits: below it spacing is absolute.
+# The smallest normal number of float16; below it spacing is constant.
 _SMALLEST_HALF = 2.0**-14
-# Evenly spaced values up to which numbers are taken for quantised.
+# Numbers with more distinct values than this don't count as quantised to integers.
 _MOST_STEPS = 1 << 16
-# Names of numbers that have all the digits of training.
+# Formats that keep all digits of training.
 _UNROUNDED = ("float64", "float32", "whole numbers")
 
 
 class Precision(NamedTuple):
-    """What released numbers were rounded to.
+    """The number format of released weights, and its rounding error.
 
     Attributes:
       name: "float64", "float32", "float16", "bfloat16", "4 decimals" or "steps of ...".
@@ -31,10 +34,10 @@ class Precision(NamedTuple):
 
 
 def measure(weights: Float[np.ndarray, "outputs features"]) -> Precision:
-    """Find the coarsest writing in which all numbers are what they are.
+    """Find the coarsest number format that represents all weights exactly.
 
-    Numbers of few digits would look like single precision too, so decimals go first.
-    Whole numbers are taken for exact: a perceptron on whole numbers has such weights.
+    Decimals are tested first, because numbers of few digits are also floats. Whole
+    numbers count as exact: a perceptron on whole numbers has such weights.
     """
     size = np.abs(weights)
     if np.array_equal(np.round(weights), weights):
@@ -56,11 +59,10 @@ def measure(weights: Float[np.ndarray, "outputs features"]) -> Precision:
 
 
 def deviations(release: Any, i: int) -> np.ndarray | None:
-    """Return the (params,) deviations of what was added to a model; None: nothing.
+    """Return (params,) deviations of what publishing added to a model; None: nothing.
 
-    The release is a `shadow.threat.Release`, which isn't imported: it needs JAX. Where
-    nobody says what publishing changed, but the numbers are of fewer digits than
-    single precision has, they were rounded to these, in training or after.
+    The release is a `shadow.threat.Release`, which isn't imported because it needs JAX.
+    If it doesn't declare deviations, they follow from the format of its numbers.
     """
     if release.deviations is not None:
         return np.asarray(release.deviations[i], np.float64)
@@ -69,13 +71,13 @@ def deviations(release: Any, i: int) -> np.ndarray | None:
 
 
 def _spacing(size: np.ndarray, bits: int) -> np.ndarray:
-    """Return the deviation of rounding to a significand, uniform within a spacing."""
+    """Return the standard deviation of rounding to `bits` bits of significand."""
     _, exponent = np.frexp(size)
     return np.where(size > 0, np.ldexp(1.0, exponent - bits), 0.0) / np.sqrt(12)
 
 
 def _step(weights: np.ndarray) -> float | None:
-    """Return the step of evenly spaced numbers, as integers times one scale are."""
+    """Return the step if all weights are integers times one scale; else None."""
     values = np.unique(np.abs(weights))
     values = values[values > 0]
     if not 1 < len(values) < min(_MOST_STEPS, weights.size):
@@ -83,8 +85,8 @@ def _step(weights: np.ndarray) -> float | None:
     step = float(np.diff(values).min())
     if step <= 1e-6 * values[-1]:
         return None
-    # The scale from the largest number, which carries it best.
+    # The largest number determines the scale most precisely.
     step = float(values[-1] / np.round(values[-1] / step))
     multiples = weights / step
-    # Products of a whole number and a scale, in single precision at the coarsest.
+    # The tolerance allows for products rounded to single precision.
     return step if np.abs(multiples - np.round(multiples)).max() < 1e-4 else None

@@ -1,4 +1,4 @@
-"""Attacks by name: what each sees, needs to be told, and gives; when it applies.
+"""The registry of attacks by name: what each sees, knows and gives, when it applies.
 
 A new attack is one file with a callable of one of the protocols in `shadow.threat`,
 a frozen dataclass of settings, and one row here; or a call of `register` from the
@@ -18,7 +18,7 @@ _ROWS: dict[str, Row] = {}
 def register(row: Row) -> None:
     """Add an attack to the registry.
 
-    Raises: ValueError: another one has its name.
+    Raises: ValueError: another attack has this name.
     """
     there = _ROWS.get(row.name)
     if there is not None and _identity(there) != _identity(row):
@@ -27,7 +27,7 @@ def register(row: Row) -> None:
 
 
 def _identity(row: Row) -> tuple[str, str]:
-    """Return what stays where a module is loaded a second time, under another name."""
+    """Return what stays equal if a module is loaded twice, under different names."""
     if isinstance(row.config, str):
         return row.config.partition(":")[2], row.about
     return row.config.__qualname__, row.about
@@ -41,7 +41,7 @@ def rows() -> Mapping[str, Row]:
 def find(name: str) -> Row:
     """Return the attack of a name.
 
-    Raises: FieldError: there is none; names the nearest.
+    Raises: FieldError: no attack has this name; suggests the nearest.
     """
     if name not in _ROWS:
         raise checks.FieldError(
@@ -57,9 +57,9 @@ _NOISE = (
     "only noise in training bounds it (DP-SGD, `informed calibrate`); a secret seed is"
     " no guarantee: seeds of 32 bits can be searched"
 )
-# What an attack is told by way of the shadow models that it is trained on.
+# What the adversary needs to train shadow models.
 _SHADOWS = ("fixed", "algorithm", "public")
-# In the order in which an audit plays them: what is exact and cheap comes first.
+# In the order in which an audit plays them: exact and cheap attacks come first.
 for _row in (
     Row(
         name="mean_image",
@@ -95,7 +95,7 @@ for _row in (
         applies="informed.attacks.span:applies",
         remedy="only noise in training bounds it (`informed calibrate`); rounded"
         " weights mostly give it away as well",
-        # Two dozen seconds a record of letters, where A is PyTorch's.
+        # Takes about 24 s per record of letters with a PyTorch training function.
         share=0.2,
         revision=2,
     ),
@@ -216,7 +216,7 @@ for _row in (
         sees="every noisy gradient",
         knows=("fixed", "algorithm", "initialisation", "candidates"),
         gives=("log_posterior",),
-        share=0.0,  # nobody but the developer has every noisy gradient
+        share=0.0,  # only the developer has every noisy gradient
     ),
 ):
     register(_row)

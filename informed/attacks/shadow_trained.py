@@ -1,4 +1,4 @@
-"""The rows of attacks that are trained on shadow models: RecoNN, kernel, black box."""
+"""Build `reconn`'s attacks, which learn from shadow models, for the attack registry."""
 
 import reconn
 from informed.attacks.attack_row import Material

@@ -6,27 +6,20 @@ noisy training beside their bound, and the comparison with the true records.
 
 import dataclasses
 import os
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from informed.audit import (
-    contract,
-    noise_game,
-    preflight,
-    ranked_records,
-    subject,
-    timetable,
-    trials,
-)
+from informed.attacks import registry
+from informed.attacks.attack_row import Row
+from informed.audit import contract, noise_game, preflight, subject, timetable, trials
+from informed.audit.audit_state import AuditState
 from informed.audit.findings import AuditStoppedError, Preflight
-from informed.metrics import judging
-from informed.report import document
+from informed.report import words
 from informed.report.document import Report
-from shadow import checks, files, limits, records, sources, tables
+from shadow import checks, limits, records, sources, tables
 from shadow.data import Examples
 from shadow.tables import Table
 
@@ -88,6 +81,7 @@ def audit(
     privacy: Mapping[str, Any] | None = None,
     version: str | None = None,
     progress: Progress = lambda _: None,
+    state: AuditState | None = None,
     **config: Any,
 ) -> Report:
     """Attack models that `train` releases, with knowledge of all records but one.
@@ -105,30 +99,59 @@ def audit(
       predict, privacy: see `contract`; needed if the file of `train` lacks them.
       version: names this version of `train` if its source can't be hashed.
       progress: called with the name of every step as it begins.
+      state: filled in step by step, for whoever wants a report before the end.
       config: fields of `AuditConfig`.
-    Raises: AuditStoppedError: the pre-flight found a fault that voids the audit;
+    Raises: AuditStoppedError: the training function can't be audited; says why;
       ValueError: invalid arguments; RuntimeError: the training function raised.
     """
-    started = time.monotonic()
-    settings = checks.build(AuditConfig, config, "audit")
-    checked = check(
-        train,
-        data,
-        label=label,
-        data_dir=data_dir,
-        progress=progress,
-        settings=settings,
-        limit=60 * settings.minutes - (time.monotonic() - started),
-        predict=predict,
-        privacy=privacy,
-        version=version,
+    state = AuditState() if state is None else state
+    state.settings = settings = checks.build(AuditConfig, config, "audit")
+    terms = contract.load_training(
+        train, predict=predict, privacy=privacy, version=version
     )
+    clock = limits.Clock((1 - _LAST) * 60 * settings.minutes, state.started)
+    prepared = _prepared(terms, load(data, label=label, data_dir=data_dir), settings)
+    state.subject = prepared
+    limit = 60 * settings.minutes - clock.passed
+    checked = preflight.check(prepared, progress, limit=limit)
     if checked.stops:
         lines = "; ".join(str(finding) for finding in checked.stops)
         raise AuditStoppedError(f"There is nothing to audit yet: {lines}")
-    audited, table = checked.subject, checked.subject.table
+    state.subject, state.checked = checked.subject, checked
+    state.ledger.open(_identity(state))
     with timetable.threads_beside(checked.busy):
-        clock = limits.Clock((1 - _LAST) * 60 * settings.minutes, started)
+        _steps(state, clock, progress)
+        progress("writing it down")
+        report = state.report()
+    if state.complete:
+        state.ledger.remove()
+    return report
+
+
+def _identity(state: AuditState) -> dict[str, Any]:
+    """Return what decides the parts of an audit, but for its minutes."""
+    audited, settings = state.subject, dataclasses.asdict(state.settings)
+    assert audited is not None
+    del settings["minutes"]
+    return {
+        "training": audited.factory("released", answers=True).identity,
+        "privacy": audited.contract.privacy,
+        "known": audited.fixed.sha256,
+        "targets": audited.split.test.sha256,
+        "public": audited.split.shadow.sha256,
+        "asked": audited.held_out.sha256 if audited.answering else None,
+        "position": audited.position,
+        "settings": settings,
+        "versions": {**records.versions(), **records.packages()},
+    }
+
+
+def _steps(state: AuditState, clock: limits.Clock, progress: Progress) -> None:
+    """Train, attack, play the noise game; into the state."""
+    checked, settings, ledger = state.checked, state.settings, state.ledger
+    assert checked is not None
+    audited = checked.subject
+    try:
         plan = timetable.plan(
             minutes=settings.minutes,
             passed=clock.passed,
@@ -140,80 +163,154 @@ def audit(
             num_classes=audited.fixed.num_classes,
             differentiable=audited.engine == "jax",
         )
-        schedule = timetable.schedule(
-            clock, plan, checked.facts, skip=settings.skip, reconn=settings.reconn
-        )
-        models = trials.train(
+    except checks.FieldError as error:
+        state.too_short = (str(error), 2 * clock.passed / 60)
+        return
+    noise = audited.contract.private or (
+        audited.contract.privacy is not None and audited.contract.noisy
+    )
+    schedule = timetable.schedule(
+        clock,
+        plan,
+        checked.facts,
+        skip=settings.skip,
+        reconn=settings.reconn,
+        noise=noise,
+    )
+    kept = ledger.part("noise")
+    bounds = noise_game.declared(audited, settings.threshold)
+    state.bounds = bounds | (kept[1]["bounds"] if kept else {})
+    state.models = _released(state, plan.targets, progress)
+    trials.require_trace(state.models)
+    state.before = clock.passed
+    for row in timetable.rows():
+        if not row.asked or settings.reconn:
+            _play(state, row, schedule, plan, progress)
+    if "noise" in schedule.parts:
+        noise_game.measured(
             audited,
-            targets=plan.targets,
-            # Whoever knows the seed knows the noise.
-            secret=audited.contract.privacy is not None,
-            progress=progress,
-        )
-        trials.require_trace(models)
-        models, played = trials.play_all(
-            checked,
-            models,
-            schedule,
-            plan,
-            skip=settings.skip,
-            reconn=settings.reconn,
-            progress=progress,
-        )
-        bounds = noise_game.measured(
-            audited,
-            threshold=settings.threshold,
-            limit=schedule.limit("noise") if "noise" in schedule.parts else None,
+            state.bounds,
+            limit=schedule.limit("noise"),
             seconds_a_model=checked.seconds_a_model,
             progress=progress,
+            keep=state.record_bounds,
         )
-        played = trials.continued(played, models, checked, schedule, progress)
-        # Compare the attacks' guesses with the true records.
-        progress("writing it down")
-        pool, targets = audited.known_to_all, models.targets
-        groups = None if table is None else table.groups
-        baselines = judging.baselines(targets, pool, groups=groups)
-        verdicts = [judging.verdict(t, targets, pool, baselines) for t in played]
-        least = judging.thresholds(baselines)
-        attacks = [judging.judge(t, targets, pool, baselines) for t in played]
-        guesses = [judging.summary(b) for b in baselines]
-        ids = audited.split.test_indices
-        rows, order = ranked_records.rank(targets, ids, played, verdicts, least)
-        pictures = ranked_records.pictures(order, targets, played, baselines)
-    values = {
-        "schema": document.VERSION,
-        "kind": "audit",
-        "subject": {
-            "train": audited.contract.name,
-            "version": audited.contract.version,
-            "takes": audited.contract.takes,
-            "engine": audited.engine,
-            "deterministic": audited.deterministic,
-            "data": audited.fixed.name,
-            "kind": "table" if table is not None else "images",
-            "shape": list(audited.fixed.image_shape),
-            "columns": None if table is None else list(table.names),
-            "classes": audited.fixed.num_classes,
-            "fixed": len(audited.fixed),
-            "public": len(audited.split.shadow) + len(audited.held_out),
-            "targets": len(targets),
-            "params": checked.params,
-            "arrays": [[name, list(shape)] for name, shape in checked.arrays],
-            "seconds_a_model": checked.seconds_a_model,
-            "shadow_models": 0 if models.shadows is None else len(models.shadows),
-            "accuracy": audited.accuracy(models.released),
-        },
-        "preflight": checked.values,
-        "baselines": guesses,
-        "attacks": [timetable.with_advice(row) for row in attacks],
-        "records": rows,
-        "bounds": bounds,
-        "configuration": dataclasses.asdict(settings),
-        "again": "",
-        "versions": {**records.versions(), **records.packages()},
-        "seconds": round(time.monotonic() - started, 1),
-    }
-    return Report(values=files.finite(values), pictures={**pictures, "table": table})
+    _continue(state, schedule, progress)
+
+
+def _released(state: AuditState, count: int, progress: Progress) -> trials.Models:
+    """Return the released models: those that were kept, or new ones."""
+    assert state.subject is not None
+    kept = state.ledger.part("released")
+    secret = state.subject.contract.private  # whoever knows the seed knows the noise
+    if kept is not None and len(kept[0]["weights"]) >= count:
+        weights = kept[0]["weights"]
+        return trials.Models(subject=state.subject, released=weights, secret=secret)
+    models = trials.train(
+        state.subject, targets=count, secret=secret, progress=progress
+    )
+    state.ledger.keep("released", {"weights": models.released})
+    return models
+
+
+def _play(
+    state: AuditState,
+    row: Row,
+    schedule: timetable.Schedule,
+    plan: timetable.Budget,
+    progress: Progress,
+) -> None:
+    """Run an attack, or go on with it, or record why it does not apply."""
+    models, checked, ledger = state.models, state.checked, state.ledger
+    assert models is not None
+    assert checked is not None
+    count = len(models.released)
+    known: dict[str, Any] = {}
+    before = ledger.trial(row.title)
+    if before is not None and before.finished is not None:
+        if len(before.finished) == count and before.finished.all():
+            state.trials[row.title] = before
+            return
+        before = dataclasses.replace(before, planned=count)
+    if row.title in state.settings.skip:
+        known = {"why_not": words.LEFT_OUT}
+    elif row.name == "inversion" and not plan.inversion_seconds:
+        why = "it would finish no record in its time, which other attacks got"
+        known = {"why_not": why, "needs": plan.inversion_of_one, "late": True}
+    elif row.shadows and "shadow models" in schedule.parts and not models.seconds:
+        kept = ledger.part("shadows")
+        models = state.models = trials.with_shadows(
+            models,
+            plan.most_shadows,
+            limit=schedule.limit("shadow models"),
+            fewest=timetable.FEWEST_SHADOWS,
+            kept=None if kept is None else kept[0]["weights"],
+            progress=progress,
+        )
+        if models.shadows is not None:
+            ledger.keep("shadows", {"weights": models.shadows.weights})
+    limit = 0.0  # Attacks without a part don't run; their trial says why.
+    if row.title in schedule.parts:
+        limit = schedule.limit(row.title)
+        progress(f"{row.title}, at most {words.seconds(limit)}")
+    going_on = row.name == "inversion" and before is not None and before.reconstruction
+    state.playing = row.title
+    trial = trials.attempt(
+        row,
+        models,
+        checked,
+        limit=limit,
+        begun=before if going_on else None,
+        known=known,
+        keep=state.record,
+    )
+    state.playing = ""
+    state.record(trial)
+
+
+def _continue(
+    state: AuditState, schedule: timetable.Schedule, progress: Progress
+) -> None:
+    """Continue an inversion that ran out of time, in the time others didn't use.
+
+    It does so where it had finished a target and the time is enough for one more.
+    """
+    trial, limit = state.trials.get("inversion"), schedule.clock.left
+    if trial is None or not trial.reconstruction or not trial.needs:
+        return
+    if limit >= trial.needs:
+        assert state.models is not None
+        assert state.checked is not None
+        progress(f"inversion goes on, at most {words.seconds(limit)}")
+        row = registry.find("inversion")
+        state.playing = trial.name
+        again = trials.attempt(
+            row,
+            state.models,
+            state.checked,
+            limit=limit,
+            begun=trial,
+            keep=state.record,
+        )
+        state.playing = ""
+        state.record(again)
+
+
+def _prepared(
+    terms: contract.Contract,
+    loaded: tuple[Examples, Table | None],
+    settings: AuditConfig,
+) -> subject.Subject:
+    """Split the data for an audit of these settings."""
+    examples, table = loaded
+    return subject.prepare(
+        terms,
+        examples,
+        targets=settings.targets,
+        fixed=settings.fixed,
+        table=table,
+        seed=settings.seed,
+    )
 
 
 def check(
@@ -238,15 +335,7 @@ def check(
     terms = contract.load_training(
         train, predict=predict, privacy=privacy, version=version
     )
-    examples, table = load(data, label=label, data_dir=data_dir)
-    prepared = subject.prepare(
-        terms,
-        examples,
-        targets=settings.targets,
-        fixed=settings.fixed,
-        table=table,
-        seed=settings.seed,
-    )
+    prepared = _prepared(terms, load(data, label=label, data_dir=data_dir), settings)
     return preflight.check(prepared, progress, limit=limit)
 
 

@@ -12,6 +12,9 @@ The file may also define:
     predict(released, images) -> scores (examples, classes)   for accuracy and black box
     PRIVACY = {"noise_multiplier": 1.0, "steps": 100, ...}    DP-SGD, for the bounds
 
+With `noise_multiplier` 0, PRIVACY says how training takes its steps and adds no noise
+yet: the audit then says how much these steps need.
+
 If `train` takes a keyword `noise_multiplier`, the audit also tries other values. The
 default must be the noise that PRIVACY declares: released models are trained with it.
 """
@@ -89,6 +92,11 @@ class Contract:
     default_noise: float | None = None
     shipped_noise: float | None = None
     version: str
+
+    @property
+    def private(self) -> bool:
+        """Whether training declares noise, whose randomness is then secret."""
+        return bool(self.shipped_noise)
 
 
 def load_training(
@@ -266,7 +274,7 @@ def declared(
             f" {default:g} by default. Make both the noise of what you ship.",
         )
     sigma = float(default if named is None else named)  # type: ignore[arg-type]
-    mechanism(privacy, sigma)
+    mechanism(privacy, sigma or 1.0)
     return sigma
 
 

@@ -1,7 +1,4 @@
-"""How an audit trains models: batched JAX or worker processes, and the time per model.
-
-The pre-flight calls it once; the audit then plans with the engine and the timing.
-"""
+"""Choose how an audit trains models, batched JAX or processes; measure their time."""
 
 import contextlib
 import dataclasses

@@ -1,7 +1,4 @@
-"""The results of an audit's pre-flight: faults of the training function, measurements.
-
-`preflight` fills them in; the audit plans by them and the report prints them.
-"""
+"""Results of an audit's pre-flight: faults of the training function, measurements."""
 
 import dataclasses
 from typing import Any
@@ -113,7 +110,7 @@ class Preflight:
             },
             deterministic=about.deterministic,
             differentiable=about.engine == "jax",
-            secret=about.contract.privacy is not None,
+            secret=about.contract.private,
             targets=len(about.split.test),
             returned=self.returned,
         )

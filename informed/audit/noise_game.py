@@ -36,64 +36,119 @@ CANDIDATES = 4
 _FACTORS = (0.1, 0.25, 1.0, 2.5)
 # Models per candidate: to fit the attack on, and to attack.
 LEARNT, PLAYED = 24, 20
+# Public records that are tried as guesses, at most.
+_GUESSES = 1000
+
+
+def declared(subject: Subject, threshold: float) -> dict[str, Any]:
+    """Return what training declares of its noise, and the least noise it needs.
+
+    Args:
+      subject: the audit's subject.
+      threshold: the success rate of reconstruction that is still allowed.
+    Returns: kappa; calibrated, the least noise at which the bound is the threshold;
+      known, a bound for whoever guesses as public records allow; no rows yet; why_not.
+    """
+    contract, kappa = subject.contract, 1 / CANDIDATES
+    privacy = contract.privacy
+    bounds: dict[str, Any] = {
+        "relation": RELATION,
+        "kappa": kappa,
+        "candidates": CANDIDATES,
+        "delta": DELTA,
+        "threshold": threshold,
+        "rows": [],
+        "calibrated": calibrated(privacy or {"steps": 1}, threshold, kappa),
+        "why_not": words.LEFT_OUT,
+    }
+    if privacy is None:
+        why = "the training function declares no PRIVACY, so nothing bounds any attack"
+        return bounds | {"why_not": why}
+    shipped = contract.shipped_noise
+    assert shipped is not None
+    sigma = shipped or bounds["calibrated"]["noise_multiplier"]
+    if not (shipped or contract.noisy):
+        why = "train takes no keyword noise_multiplier, so no noise was tried"
+        bounds["why_not"] = why
+    numbers = {name: float(value) for name, value in privacy.items()}
+    return bounds | {
+        "privacy": numbers | {"noise_multiplier": shipped},
+        "known": guessed(subject, sigma),
+    }
+
+
+def guessed(subject: Subject, sigma: float) -> dict[str, Any]:
+    """Bound reconstruction for whoever guesses as well as public records allow.
+
+    A guess is right within the median distance of the targets to their nearest public
+    record.
+
+    Returns: noise_multiplier; mse, that distance; for the best fixed guess and the
+      nearest public record, the upper limit of kappa, and gamma.
+    """
+    targets = subject.split.test.images
+    public = subject.split.shadow.joined(subject.held_out).images[:_GUESSES]
+    nearest = public[metrics.nearest_neighbours(targets, public).index]
+    threshold = float(np.median(metrics.mse(targets, nearest)))
+
+    def error(guess: np.ndarray, records: np.ndarray) -> np.ndarray:
+        gaps = np.square(records - guess).reshape(len(records), -1)
+        return gaps.mean(axis=1, dtype=np.float64)
+
+    baseline = dp.kappa_from(public, error=error, threshold=threshold)
+    run = mechanism(subject.contract.privacy or {}, sigma)
+    gammas = dp.rero_bound(run, log_kappa=baseline.log_kappas).gamma
+    rows = zip(("fixed", "nearest"), baseline.log_kappas, gammas, strict=True)
+    return {"noise_multiplier": sigma, "mse": threshold} | {
+        name: {"kappa": float(np.exp(kappa)), "gamma": float(gamma)}
+        for name, kappa, gamma in rows
+    }
 
 
 def measured(
     subject: Subject,
+    bounds: Mapping[str, Any],
     *,
-    threshold: float,
-    limit: float | None,
+    limit: float,
     seconds_a_model: float,
     progress: Callable[[str], None] = lambda _: None,
-) -> dict[str, Any]:
-    """Measure the attack's success and its bound over noise multipliers.
+    keep: Callable[[dict[str, Any]], None] = lambda _: None,
+) -> None:
+    """Measure attack and bound over noise multipliers.
 
     Args:
-      subject: the audit's training function and data.
-      threshold: bound on success for which to calibrate the least noise.
-      limit: seconds for all noise multipliers together; None: don't attack, only
-        report the bound of the declared noise.
-      seconds_a_model: seconds per model.
+      subject: the audit's subject.
+      bounds: what is declared, from `declared`, with rows that were played before.
+      limit: seconds for all noise multipliers.
+      seconds_a_model: measured time per model.
       progress: called with the name of every step as it begins.
-    Returns: rows of noise_multiplier, epsilon, success (a share with its interval),
-      bound, violation, accuracy; kappa; calibrated, the least noise at which the bound
-      is the threshold; why_not.
+      keep: called after every noise multiplier with the bounds so far. Their rows have
+        noise_multiplier, epsilon, success (a share with its interval), bound,
+        violation, accuracy.
     """
-    contract = subject.contract
-    privacy = contract.privacy
-    if privacy is None:
-        why = "the training function declares no PRIVACY, so nothing bounds any attack"
-        return {"rows": [], "why_not": why}
-    shipped = contract.shipped_noise
-    assert shipped is not None
-    rows: list[dict[str, Any]] = []
-    bounds: dict[str, Any] = {
-        "relation": RELATION,
-        "kappa": 1 / CANDIDATES,
-        "candidates": CANDIDATES,
-        "delta": DELTA,
-        "threshold": threshold,
-        "privacy": {name: float(value) for name, value in privacy.items()}
-        | {"noise_multiplier": shipped},
-        "rows": rows,
-        "calibrated": calibrated(privacy, threshold, 1 / CANDIDATES),
-        "why_not": words.LEFT_OUT,
-    }
-    if limit is None:
-        return bounds
+    contract, privacy = subject.contract, subject.contract.privacy
+    assert privacy is not None
+    shipped, least = contract.shipped_noise, bounds["calibrated"]["noise_multiplier"]
+    rows = list(bounds["rows"])
     seconds = seconds_a_model * CANDIDATES * (LEARNT + PLAYED)
-    affordable = int(limit / max(seconds, 1e-9))
-    sigmas, notes = [shipped * factor for factor in _FACTORS], []
-    if not contract.noisy:
-        sigmas = [shipped]
-        notes.append(
-            "train takes no keyword noise_multiplier: only its own noise is tried"
-        )
+    affordable, notes = int(limit / max(seconds, 1e-9)), []
+    if contract.noisy:
+        declared_noise = shipped or least
+        others = [declared_noise * factor for factor in _FACTORS]
+        others.sort(key=lambda sigma: abs(np.log(sigma / declared_noise)))
+        # What is released first, then what the remedy advises.
+        sigmas = list(dict.fromkeys([declared_noise, least, *others]))
+    else:
+        sigmas = [shipped] if shipped else []
+        noise = "its own noise is" if shipped else "it adds none, and none can be"
+        notes.append(f"train takes no keyword noise_multiplier: only {noise} tried")
+    played = {row["noise_multiplier"] for row in rows}
+    sigmas = [sigma for sigma in sigmas if sigma not in played]
     clock = limits.Clock(limit)
     candidates, quiet = _candidates(subject), None
-    if contract.noisy and affordable:
+    if contract.noisy and affordable and sigmas:
         without = subject.factory("shadow", noise=0.0)
-        # Training may refuse a noise multiplier of 0; the attack works without it.
+        # Training may refuse to add none; the game can do without.
         with contextlib.suppress(Exception):
             quiet = np.asarray(without.train(candidates), np.float64)
     if quiet is None and affordable:
@@ -101,10 +156,9 @@ def measured(
             "no model could be trained without noise: where to look is learnt from"
             " noisy ones, and an attack that has others may do better"
         )
-    stopped = False
-    nearest_first = sorted(sigmas, key=lambda s: abs(np.log(s / shipped)))
-    for sigma in nearest_first[:affordable]:  # the declared noise first
-        if rows and not clock.left:
+    done, stopped = 0, False
+    for sigma in sigmas[:affordable]:
+        if done and not clock.left:
             break
         progress(f"playing {CANDIDATES} candidates at noise {sigma:g}")
         try:
@@ -116,13 +170,15 @@ def measured(
             notes.append(f"at noise {sigma:g} {stopped_with(error)}")
             stopped = True
             break
-    if not stopped and len(rows) < len(sigmas):
+        done += 1
+        rows.sort(key=lambda row: row["noise_multiplier"])
+        keep({**bounds, "rows": list(rows), "why_not": "no time for more noise"})
+    if not stopped and done < len(sigmas):
         notes.append(
-            f"no time for {len(sigmas) - len(rows)} noise multipliers,"
+            f"no time for {len(sigmas) - done} noise multipliers,"
             f" {words.seconds(seconds)} each: more --minutes"
         )
-    rows.sort(key=lambda row: row["noise_multiplier"])
-    return bounds | {"why_not": "; ".join(notes)}
+    keep({**bounds, "rows": list(rows), "why_not": "; ".join(notes)})
 
 
 def _candidates(subject: Subject) -> Examples:
@@ -210,19 +266,24 @@ def likeliest(
 def calibrated(
     privacy: Mapping[str, Any], threshold: float, kappa: float
 ) -> dict[str, Any]:
-    """Find the least noise whose bound is the threshold."""
+    """Find the least noise whose bound is the threshold, and the command that does."""
+    steps, q = privacy["steps"], float(privacy.get("sampling_probability", 1.0))
     calibration = dp.calibrate(
         threshold,
         kappa=kappa,
-        steps=privacy["steps"],
+        steps=steps,
         relation=RELATION,
-        sampling_probability=float(privacy.get("sampling_probability", 1.0)),
+        sampling_probability=q,
         delta=DELTA,
     )
     epsilon = calibration.epsilon
     assert calibration.bound is not None
+    sampled = "" if q == 1 else f" --sampling-probability {q!r}"
     return {
         "noise_multiplier": calibration.noise_multiplier,
         "epsilon": epsilon if np.isfinite(epsilon) else None,
         "bound": float(calibration.bound.gamma),
+        "steps": int(steps),
+        "command": f"informed calibrate --gamma {threshold!r} --kappa {kappa!r} --steps"
+        f" {steps}{sampled} --delta {DELTA!r}",
     }

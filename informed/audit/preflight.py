@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from informed.audit import engine, findings, timetable
+from informed.audit import engine, findings, noise_check, timetable
 from informed.audit.contract import NOISE
 from informed.audit.findings import LEVELS, Finding, Preflight
 from informed.audit.subject import Subject
@@ -192,8 +192,15 @@ class _Questions:
         except checks.FieldError:  # what it returned
             raise
         except Exception as error:
+            keyed = self.subject.contract.takes == "key" and "key<" in repr(error)
+            keyed = keyed or "PRNGKey" in str(error)
+            remedy = (
+                ". It gets a key of JAX's; for a generator that takes an int, call the"
+                " parameter seed: train(images, labels, seed: int)"
+            )
             raise RuntimeError(
                 f"{self.subject.contract.name} raised {checks.named(error)}"
+                + (remedy if keyed else "")
             ) from error
         self.seconds_each = self.probe.seconds
         self.arrays = [
@@ -367,7 +374,7 @@ class _Questions:
     def change_the_noise(self) -> None:
         """Test whether declared noise depends on the key and the noise multiplier."""
         contract = self.subject.contract
-        if contract.privacy is None or not self.deterministic:
+        if not (contract.private and self.deterministic):
             return
         if self.key_matters is False or contract.takes == "nothing":
             self.say(
@@ -386,6 +393,50 @@ class _Questions:
                     f"PRIVACY declares noise, but {NOISE} changes nothing",
                     f"add noise of {NOISE} times clip_norm, or take PRIVACY out",
                 )
+        if not self.stopped:
+            self._weigh_the_noise()
+
+    def _weigh_the_noise(self) -> None:
+        """Test whether models scatter as much as the declared noise says."""
+        contract, sizes = self.subject.contract, range(noise_check.MOST, 0, -1)
+        assert contract.privacy is not None
+        assert contract.shipped_noise is not None
+        count = next((k for k in sizes if self.affords(4 * k)), 0)
+        untold = "whether training adds the noise that PRIVACY declares"
+        if count < noise_check.FEWEST:
+            self.say("note", f"no time to test {untold}", "more --minutes")
+            return
+        self.progress("weighing the noise")
+        models = [
+            np.stack([self.probe(data, key=place)[1] for place in range(start, stop)])
+            for data, start, stop in (
+                (self.data, 1, 2 * count + 1),
+                (self.other_data, 2 * count + 1, 4 * count + 1),
+            )
+        ]
+        measured = noise_check.scatter(*models)
+        allowed = noise_check.allowed_mu(
+            contract.shipped_noise, int(contract.privacy["steps"])
+        )
+        if times := measured.missing(allowed):
+            much = f"at least {times:.2g} times" if np.isfinite(times) else "infinitely"
+            self.say(
+                "stops",
+                f"the noise that PRIVACY declares isn't there: models of two targets"
+                f" are further apart than it allows, so it is {much} too small, or"
+                " clipping is missing (confidence 99.9 %, for normal scatter)",
+                "add noise of noise_multiplier times clip_norm to the sum of clipped"
+                " gradients in every step, or declare what is added",
+            )
+            return
+        factor = measured.noticed(allowed)
+        what = f"can't tell {untold}: one record moves the weights less than chance"
+        if np.isfinite(factor):
+            what = (
+                f"{4 * count} models scatter as the declared noise allows; noise more"
+                f" than {factor:.2g} times too small would have been noticed"
+            )
+        self.say("note", what)
 
     def ask_the_model(self) -> None:
         """Query the model on public records, for its accuracy and black-box attacks.

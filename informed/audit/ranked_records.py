@@ -1,7 +1,4 @@
-"""The attacked records of an audit or a run, ranked by how well they are reconstructed.
-
-Reports take their table of records, and their pictures of guesses, from here.
-"""
+"""Rank attacked records by how well attacks reconstruct them, for reports' tables."""
 
 from typing import Any
 
@@ -21,9 +18,7 @@ def pictures(
     trials: list[Trial],
     baselines: list[judging.Baseline],
 ) -> dict[str, Any]:
-    """Collect records and guesses to show; they are training data, so keep them apart.
-
-    Only `Report.pictures` may hold them.
+    """Collect records and guesses: training data, for `Report.pictures` alone.
 
     Args:
       order: positions of the targets, best reconstructed first; `SHOWN` of them are

@@ -9,7 +9,6 @@ import dataclasses
 import math
 import os
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
 
 import threadpoolctl
 
@@ -144,10 +143,31 @@ def of_inversion(seconds: float, a_record: float, records: int) -> float:
     return min(wished, _MOST_INVERSION * seconds)
 
 
-def advised(a_record: float, records: int) -> int:
-    """Estimate the minutes in which an inversion finishes all its records."""
-    minutes = a_record * records / _INVERSION / 60
-    return next((m for m in _ROUND if m >= minutes), 1440 * math.ceil(minutes / 1440))
+def advised(
+    a_record: float,
+    records: int,
+    *,
+    secret: bool = False,
+    before: float = 0.0,
+    given: float = 0.0,
+) -> int:
+    """Return the minutes in which an inversion finishes all its records.
+
+    Args:
+      a_record: seconds that it needs, about.
+      records: to be inverted.
+      secret: whether the key is secret: then the inversion gets its share alone.
+      before: seconds of what comes before it, such as the pre-flight.
+      given: minutes that weren't enough.
+    """
+    share = _INVERSION if secret else _MOST_INVERSION / _MARGIN
+    return more_than(given, (before + a_record * records / share) / 60)
+
+
+def more_than(given: float, enough: float = 0.0) -> int:
+    """Return round minutes: more than those given, and at least `enough`."""
+    fitting = (m for m in _ROUND if m >= enough and m > given)
+    return next(fitting, 1440 * (math.floor(max(given, enough) / 1440) + 1))
 
 
 class Schedule:
@@ -189,6 +209,7 @@ def schedule(
     *,
     skip: Collection[str],
     reconn: bool,
+    noise: bool,
 ) -> Schedule:
     """Schedule the parts of `shares` that will run.
 
@@ -199,7 +220,7 @@ def schedule(
       skip: parts to leave out.
       reconn: whether the user asked for the refining network.
     """
-    running = {"noise"} if facts.secret else set()
+    running = {"noise"} if noise else set()
     for row in rows():
         if row.why_not(facts) or (row.asked and not reconn):
             continue
@@ -213,13 +234,6 @@ def schedule(
     parts = [part for part in shares() if part in running - set(skip)]
     inverted = budget.inversion_of_one, budget.targets
     return Schedule(clock, parts, None if facts.secret else inverted)
-
-
-def with_advice(row: dict[str, Any]) -> dict[str, Any]:
-    """Add to an attack's row the minutes that it would need for all its records."""
-    needs = row["needs_seconds"]
-    minutes = None if needs is None else advised(needs, row["planned"])
-    return row | {"needs_minutes": minutes}
 
 
 @contextlib.contextmanager

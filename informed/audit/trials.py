@@ -9,19 +9,17 @@ nothing is raised.
 import dataclasses
 import tempfile
 import types
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from informed.attacks import registry
 from informed.attacks.attack_row import Material, Row
 from informed.audit import timetable
 from informed.audit.findings import AuditStoppedError, Preflight
 from informed.audit.subject import ANSWERS, WEIGHTS, Subject
 from informed.play import Trial, blank, play, stopped_with
-from informed.report import words
 from shadow import limits, released
 from shadow.data import Examples
 from shadow.models import ShadowModels
@@ -135,6 +133,7 @@ def with_shadows(
     *,
     limit: float = float("inf"),
     fewest: int = 1,
+    kept: np.ndarray | None = None,
     progress: Progress = lambda _: None,
 ) -> Models:
     """Add shadow models, as many as can be trained within a time limit.
@@ -144,6 +143,7 @@ def with_shadows(
       count: largest number of shadow models.
       limit: seconds; a batch that would end later isn't begun.
       fewest: smallest useful number; with fewer, none are added.
+      kept: weights of the first ones, from an audit that was cut off.
       progress: called with the name of the step.
     """
     if not count or not models.released.shape[1]:
@@ -151,10 +151,10 @@ def with_shadows(
     public = models.subject.split.shadow
     factory = models.subject.factory("shadow", answers=True, secret=models.secret)
     progress(f"training up to {count} shadow models")
-    batches: list[np.ndarray] = []
+    batches = [] if kept is None else [kept]
     clock, last, stopped = limits.Clock(limit), 0.0, ""
     together = factory.models_at_once
-    for start in range(0, count, together):
+    for start in range(sum(map(len, batches)), count, together):
         if batches and last >= clock.left:
             break
         began = clock.passed
@@ -168,7 +168,7 @@ def with_shadows(
         # The first batch includes compilation, so its time isn't typical.
         last = clock.passed - began if start else 0.0
     models = dataclasses.replace(models, seconds=models.seconds + clock.passed)
-    if stopped and len(batches) * together < fewest:
+    if stopped and sum(map(len, batches)) < fewest:
         return dataclasses.replace(models, why_no_shadows=stopped)
     weights = np.concatenate(batches)
     if len(weights) < fewest:
@@ -188,48 +188,6 @@ def listed(checked: Preflight) -> list[dict[str, Any]]:
             why = "only where it is asked for: --reconn"
         attacks.append({"name": row.title, "applies": not why, "why_not": why})
     return attacks
-
-
-def play_all(
-    checked: Preflight,
-    models: Models,
-    schedule: timetable.Schedule,
-    plan: timetable.Budget,
-    *,
-    skip: Collection[str],
-    reconn: bool,
-    progress: Callable[[str], None],
-) -> tuple[Models, list[Trial]]:
-    """Run every attack, or record why it does not apply.
-
-    Returns: the models, with shadow models if an attack needs them; a trial per attack.
-    """
-    trials: list[Trial] = []
-    for row in timetable.rows():
-        known: dict[str, Any] = {}
-        if row.title in skip:
-            known = {"why_not": words.LEFT_OUT}
-        elif row.asked and not reconn:
-            continue
-        elif row.name == "inversion" and not plan.inversion_seconds:
-            why = "it would finish no record in its time, which other attacks got"
-            known = {"why_not": why, "needs": plan.inversion_of_one}
-        elif row.shadows and "shadow models" in schedule.parts and not models.seconds:
-            models = with_shadows(
-                models,
-                plan.most_shadows,
-                limit=schedule.limit("shadow models"),
-                fewest=timetable.FEWEST_SHADOWS,
-                progress=progress,
-            )
-        limit = 0.0  # Attacks without a part don't run; their trial says why.
-        if row.title in schedule.parts:
-            limit = schedule.limit(row.title)
-            progress(f"{row.title}, at most {words.seconds(limit)}")
-        trial = attempt(row, models, checked, limit=limit, known=known)
-        trials.append(trial)
-    names = (*_FIRST, *(trial.name for trial in trials))
-    return models, sorted(trials, key=lambda trial: names.index(trial.name))
 
 
 def untried(row: Row, models: Models, checked: Preflight, **known: Any) -> Trial:
@@ -276,6 +234,7 @@ def attempt(
     limit: float,
     begun: Trial | None = None,
     known: Mapping[str, Any] = types.MappingProxyType({}),
+    keep: Callable[[Trial], None] = lambda _: None,
 ) -> Trial:
     """Run one attack on the models of an audit, within a time limit.
 
@@ -286,13 +245,15 @@ def attempt(
       limit: seconds that the attack may take.
       begun: the trial of an inversion that ran out of time, to continue; None: start.
       known: why_not, and other fields of the trial, if the attack must not run.
+      keep: called with the trial so far after each target of an inversion.
     """
     trial, subject = begun or untried(row, models, checked, **known), models.subject
     if known or row.why_not(checked.facts):
         return trial
     shadows = models.shadows if row.shadows else None
     if row.shadows and shadows is None:
-        return dataclasses.replace(trial, why_not=models.why_no_shadows)
+        late = models.seconds > 0  # they had their time
+        return dataclasses.replace(trial, why_not=models.why_no_shadows, late=late)
     shown: View = EVERYTHING
     if row.shadows or row.sees in ("view", "answers"):
         shown = subject.only(ANSWERS if row.sees == "answers" else WEIGHTS)
@@ -331,36 +292,14 @@ def attempt(
                 limit=clock.left,
                 trial=trial,
                 stumbling=True,
+                keep=keep,
             )
     except limits.OutOfTimeError:
         why = f"not one release in {limit:.0f} s"
-        return dataclasses.replace(trial, why_not=why)
+        return dataclasses.replace(trial, why_not=why, late=True)
     except Exception as error:
         # The user's function may raise anything; the other attacks still run.
         return dataclasses.replace(trial, why_not=stopped_with(error))
     if row.shadows:
         trial = dataclasses.replace(trial, seconds=trial.seconds + models.seconds)
     return trial
-
-
-def continued(
-    trials: Sequence[Trial],
-    models: Models,
-    checked: Preflight,
-    schedule: timetable.Schedule,
-    progress: Callable[[str], None],
-) -> list[Trial]:
-    """Continue an inversion that ran out of time, in the time other parts didn't use.
-
-    This needs an inversion that finished a target, and time enough for one more.
-    """
-    outcomes = []
-    for trial in trials:
-        if trial.name == "inversion" and trial.reconstruction and trial.needs:
-            limit = schedule.clock.left
-            if limit >= trial.needs:
-                progress(f"inversion goes on, at most {words.seconds(limit)}")
-                row = registry.find("inversion")
-                trial = attempt(row, models, checked, limit=limit, begun=trial)
-        outcomes.append(trial)
-    return outcomes

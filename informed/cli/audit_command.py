@@ -8,8 +8,11 @@ informed report runs/digits --out digits.html
 import argparse
 import json
 import shlex
+import shutil
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +21,19 @@ from informed.audit import (
     Preflight,
     Report,
     auditing,
+    ledger,
+    preflight,
     trials,
 )
 from informed.cli import console, gate, registering
+from informed.cli.watchdog import Watchdog
 from informed.report import document, run_report, words
 from shadow import files
 
+# Seconds after --minutes at which the page is written, whatever is still running.
+_LATE_S = 2.0
+# Seconds of --check for questions that it can do without, and between its lines.
+_CHECK_S, _CHECK_EVERY_S = 20.0, 10.0
 _ENGINES = {
     "jax": "JAX, batched and differentiated",
     "runs": "JAX, batched; derivatives by differences of trainings",
@@ -70,44 +80,106 @@ def _audit(arguments: argparse.Namespace) -> None:
     names = ("targets", "fixed", "minutes", "threshold", "reconn", "seed")
     settings = {name: getattr(arguments, name) for name in names}
     settings["skip"] = tuple(arguments.skip)
+    config = AuditConfig(**settings)
+    if arguments.check:
+        _check(arguments, config)
+        return
+    folder = Path(f"{arguments.out[0]}.parts") if arguments.out else None
+    state = auditing.AuditState(ledger=ledger.Ledger(folder), started=arguments.started)
+    state.settings = config
     progress = console.Progress(arguments, arguments.minutes)
-    given: dict[str, Any] = {
-        "label": arguments.label,
-        "data_dir": arguments.data_dir,
-        "progress": progress,
-    }
-    log = _log_of(arguments)
+    scratch = tempfile.mkdtemp(prefix="informed-")
+    tempfile.tempdir = scratch
     try:
-        if arguments.check:
-            config = AuditConfig(**settings)
-            with console.aside(log):
-                checked = auditing.check(
-                    arguments.train, arguments.data, settings=config, **given
-                )
-            _print_checked(checked, as_json=arguments.json)
-            return
-        with console.aside(log), gate.closed(most):
+        with console.aside(_log_of(arguments)) as shown, gate.closed(most):
+            # Reports of a state are whole at any time, whatever hangs.
+            watchdog = Watchdog(
+                60 * arguments.minutes
+                + _LATE_S
+                - (time.monotonic() - arguments.started),
+                lambda: _late(state, arguments, shown, scratch),
+            )
             audited = auditing.audit(
-                arguments.train, arguments.data, **settings, **given
+                arguments.train,
+                arguments.data,
+                **settings,
+                label=arguments.label,
+                data_dir=arguments.data_dir,
+                progress=progress,
+                state=state,
+            )
+            watchdog.done()
+    finally:
+        progress.close()
+        tempfile.tempdir = None
+        shutil.rmtree(scratch, ignore_errors=True)
+    _conclude(audited, arguments)
+
+
+def _check(arguments: argparse.Namespace, config: AuditConfig) -> None:
+    """Run the pre-flight alone."""
+    progress = console.Progress(arguments, None, every=_CHECK_EVERY_S)
+    try:
+        with console.aside(None):
+            checked = auditing.check(
+                arguments.train,
+                arguments.data,
+                settings=config,
+                label=arguments.label,
+                data_dir=arguments.data_dir,
+                progress=progress,
+                limit=_CHECK_S / preflight.SHARE,
             )
     finally:
         progress.close()
+    _print_checked(checked, as_json=arguments.json)
+
+
+def _late(
+    state: auditing.AuditState,
+    arguments: argparse.Namespace,
+    shown: Callable[[], None],
+    scratch: str,
+) -> int:
+    """Conclude an audit at its deadline; returns the exit code."""
+    shutil.rmtree(scratch, ignore_errors=True)
+    code = 0
+    try:
+        report = state.report()
+        shown()
+        _conclude(report, arguments)
+    except (ValueError, RuntimeError, OSError) as error:
+        shown()
+        print(f"informed audit: {error}", file=sys.stderr)
+        code = getattr(error, "exit_code", 2)
+    sys.stdout.flush()
+    return code
+
+
+def _conclude(audited: Report, arguments: argparse.Namespace) -> None:
+    """Write the page and the numbers, and print what they say.
+
+    Raises: GateFailedError: --max-success isn't shown to hold.
+    """
     command = shlex.join(["informed", *arguments.argv])
     report = Report(
         values={**audited.values, "again": command}, pictures=audited.pictures
     )
     for out in arguments.out:
         report.save(out, redact=arguments.redact)
+    if arguments.redact and arguments.out:  # no record stays beside the page
+        ledger.Ledger(Path(f"{arguments.out[0]}.parts")).remove()
     if arguments.json:
         values = report.redacted if arguments.redact else report.values
         print(files.as_json(values).decode(), end="")
     else:
-        print(f"{words.verdict(report.values)}\n\n{table(report.values)}\n")
+        print(f"{words.verdict(report.values)}\n")
         for sentence in words.first_lines(report.values):
             print(sentence)
+        print(f"\n{table(report.values)}\n")
         for out in arguments.out:
             print(f"{'written':<12}{out}")
-    if most is not None:
+    if (most := arguments.max_success) is not None:
         gate.require(report.values, most)
 
 

@@ -10,11 +10,13 @@ import contextlib
 import importlib
 import os
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from informed.cli import options
 
+_STARTED = time.monotonic()  # before anything heavy is imported
 _STORY = """\
 Can one training record be read back out of a released model?
 
@@ -174,7 +176,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         one.error(f"unexpected {surplus[0]!r}. See `informed {asked} --help`.")
     if getattr(arguments, "config", None):
         rest.insert(0, f"--config={arguments.config}")
-    arguments.argv = argv
+    arguments.argv, arguments.started = argv, _STARTED
     try:
         options.require_folders(arguments)
         _execute(arguments, rest)

@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,12 @@ _STDOUT = 1
 
 
 @contextlib.contextmanager
-def aside(log: Path | None) -> Iterator[None]:
-    """Redirect stdout to a file, or to stderr if there is no file.
+def aside(log: Path | None) -> Iterator[Callable[[], None]]:
+    """Send whatever is printed inside to a file; to stderr, where there is none.
 
     Args:
-      log: the file; overwritten, and removed if nothing was printed.
+      log: written anew, and removed again where nothing was printed.
+    Yields: what ends it early, in whatever thread.
     """
     sys.stdout.flush()
     real = sys.stdout
@@ -33,16 +34,21 @@ def aside(log: Path | None) -> Iterator[None]:
         place = os.dup(sys.__stderr__.fileno() if sys.__stderr__ else kept)
     else:
         place = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+
+    def end() -> None:
+        sys.stdout = real
+        os.dup2(kept, _STDOUT)
+
     try:
         os.dup2(place, _STDOUT)
         with os.fdopen(place, "w", buffering=1) as stream:
             sys.stdout = stream
             try:
-                yield
+                yield end
             finally:
                 sys.stdout = real
     finally:
-        os.dup2(kept, _STDOUT)
+        end()
         os.close(kept)
         if log is not None and log.exists() and not log.stat().st_size:
             log.unlink()

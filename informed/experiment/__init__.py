@@ -1,4 +1,4 @@
-"""The main job: from a configuration (`experiment`) to results, in resumable stages.
+"""Runs of the papers' experiments, in resumable stages: from configuration to results.
 
-`pipeline` has the stages.
+`informed run` calls them. `settings` has the configuration, `pipeline` the stages.
 """

@@ -1,7 +1,7 @@
-"""A dataclass of settings as a ConfigDict, for configuration files to start from.
+"""Turn a dataclass of settings into a ConfigDict, as a start for configuration files.
 
-So that a configuration states what deviates from the defaults, and every other field
-can still be set on the command line.
+A configuration file then states only what deviates from the defaults, and every other
+field can still be set on the command line.
 """
 
 import dataclasses
@@ -14,11 +14,11 @@ from ml_collections import config_dict
 
 
 def defaults(settings: Any) -> config_dict.ConfigDict:
-    """All fields of a dataclass, nested ones too, by name.
+    """Return all fields of a dataclass by name, nested ones too.
 
     Args:
-      settings: an instance, or a class, whose fields without a default are left open.
-    Returns: a ConfigDict that takes no other fields; optional ones that are None keep
+      settings: an instance, or a class; fields without a default are left open.
+    Returns: a ConfigDict that takes no other fields; optional fields that are None keep
       their type, so that the command line can set them.
     """
     values = config_dict.ConfigDict()
@@ -28,7 +28,7 @@ def defaults(settings: Any) -> config_dict.ConfigDict:
         value = getattr(settings, field.name, None)
         if isinstance(settings, type) and callable(field.default_factory):
             value = field.default_factory()
-        if isinstance(value, Mapping):  # of what writes its fields side by side
+        if isinstance(value, Mapping):  # name -> a settings object such as NamedAttack
             fields = {name: one.defaults() for name, one in value.items()}
             values[field.name] = config_dict.ConfigDict(fields)
         elif dataclasses.is_dataclass(value):
@@ -41,7 +41,7 @@ def defaults(settings: Any) -> config_dict.ConfigDict:
 
 
 def _type(hint: Any) -> type:
-    """What a field holds where it isn't None."""
+    """Return the type of an optional field when it isn't None."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         hint = next(
             option for option in typing.get_args(hint) if option is not type(None)

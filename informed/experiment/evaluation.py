@@ -57,7 +57,7 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
         _draw(paths.workdir, list(rows), truth, pool, neighbours)
         thetas = truth.weights[:_ACCURACY_MODELS]
         correct = accuracy(developer.descent.victim, thetas, range(len(thetas)), truth)
-        prior_labels = fixed.labels  # from the same distribution as the targets'
+        prior_labels = fixed.labels  # of the same distribution as the targets' labels
         if not experiment.data.shadow_name:
             prior_labels = np.concatenate([prior_labels, public.labels])
         theory = protection.of(developer, prior_labels)

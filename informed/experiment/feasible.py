@@ -1,7 +1,7 @@
-"""What would make a later stage of a run fail, found before the first model is trained.
+"""Check a run's configuration before the first model is trained, for all its stages.
 
-Dataclasses check each field for itself when they are made; here are the checks between
-groups of fields, and of fields against the data and the machine.
+Dataclasses check single fields on construction. This file checks groups of fields
+against each other, and fields against the data and the installed extras.
 """
 
 import reconn
@@ -17,12 +17,12 @@ from shadow.victims import Victim
 def victim(
     experiment: Experiment, *, image_shape: tuple[int, ...], num_classes: int
 ) -> Victim:
-    """Build the victim of an experiment, if each of its stages can be run with it.
+    """Build the victim of an experiment, and check that every stage can run with it.
 
     Raises:
-      ValueError: a number that another one doesn't allow, a layer that the victim
-        hasn't, widths that don't fit the images.
-      ImportError: an extra that isn't installed; names it.
+      ValueError: fields contradict each other, the victim lacks a released layer, or
+        widths don't fit the images.
+      ImportError: an extra isn't installed; names it.
     """
     with checks.under("config.victim"):
         victim = victims.build(

@@ -1,4 +1,7 @@
-"""`config.attacks.NAME`: the attacks of a run, by name."""
+"""The attacks of a run as its configuration names them: `config.attacks.NAME`.
+
+Each names a row of `attacks.registry`, with settings and a number of targets.
+"""
 
 import dataclasses
 from collections.abc import Mapping
@@ -22,11 +25,11 @@ class NamedAttack:
 
     Attributes:
       type: a name of `informed.attacks.registry`.
-      targets: how many of the released models are attacked, from the first on; None:
-        all of them; 0: none, the attack is left out.
-      known: rows of pixels, from the top, that the adversary knows of every target
-        (attribute inference).
-      settings: of the attack, its row's dataclass.
+      targets: number of released models to attack, from the first on; None: all of
+        them; 0: none, the attack is left out.
+      known: number of rows of pixels, from the top, that the adversary knows of every
+        target (attribute inference).
+      settings: the attack's settings, its row's dataclass.
     """
 
     type: str
@@ -52,7 +55,7 @@ class NamedAttack:
     def of(
         cls, type: str, targets: int | None = None, known: int = 0, **settings: Any
     ) -> Any:
-        """An attack with the default settings, apart from those that are named."""
+        """Build an attack with default settings, except those given."""
         made = registry.find(type).settings(**settings)
         return cls(type=type, targets=targets, known=known, settings=made)
 
@@ -63,7 +66,7 @@ class NamedAttack:
 
     @property
     def revisions(self) -> dict[str, int | str]:
-        """Of the components that decide what the attack finds."""
+        """Revisions of the components that determine the attack's results."""
         own: Mapping[str, int | str] = {self.row.name: self.row.revision}
         if isinstance(self.settings, ReconnConfig):
             own = self.settings.method().revisions
@@ -71,14 +74,14 @@ class NamedAttack:
 
     @property
     def values(self) -> dict[str, Any]:
-        """All fields side by side, as a configuration has them; JSON-able."""
+        """Return all fields in one flat dict, as in a configuration; JSON-able."""
         own = {"type": self.type, "targets": self.targets}
-        if self.known:  # runs from before there was this field stay valid
+        if self.known:  # left out if 0, so that older runs stay valid
             own["known"] = self.known
         return own | dataclasses.asdict(self.settings)
 
     def defaults(self) -> config_dict.ConfigDict:
-        """All fields side by side, for configuration files to start from."""
+        """Return all fields as a flat ConfigDict, for configuration files."""
         values = defaults(self.settings)
         with values.unlocked():
             values.type, values.known = self.type, self.known
@@ -89,9 +92,9 @@ class NamedAttack:
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any], where: str) -> "NamedAttack":
-        """From `type`, `targets` and the attack's own fields, side by side.
+        """Build from `type`, `targets` and the attack's own fields, in one flat dict.
 
-        Raises: ValueError: no or an unknown type, or a field that the attack hasn't.
+        Raises: ValueError: the type is missing or unknown, or a field is unknown.
         """
         if "type" not in values:
             raise ValueError(
@@ -114,8 +117,8 @@ def add_attack(
     """Add an attack to a configuration; for configuration files.
 
     Args:
-      config: of an experiment.
-      name: its results are `results["attacks"][name]`.
+      config: the configuration of an experiment.
+      name: the attack's results are `results["attacks"][name]`.
       type: a name of `informed.attacks.registry`.
       settings: fields of the attack that deviate from its defaults, and `targets`.
     Raises: ValueError: an unknown type.
@@ -123,7 +126,7 @@ def add_attack(
     try:
         with checks.under(f"config.attacks.{name}"):
             values = NamedAttack.of(type).defaults()
-    except checks.FieldError as error:  # whoever reads the file knows no such errors
+    except checks.FieldError as error:  # configuration files expect plain errors
         raise ValueError(str(error)) from error
     with values.unlocked(), config.unlocked():
         values.update(settings)

@@ -1,14 +1,14 @@
-"""The main job in three stages, each resumable, each reading what the one before wrote.
+"""The three resumable stages of a run, as `informed run` executes them.
 
     shadow     <shadow>/shadow/, <shadow>/released/   stores of trained models
     attack     <workdir>/attacks/NAME.npz             guesses of each of config.attacks
     evaluate   <workdir>/results.json, *.png          the comparison with the truth
 
-A finished stage does nothing; an interrupted one goes on. Every stage compares its
-whole configuration and its versions with those of the stores and stages that it reads,
-and with its own earlier record; what differs is refused, field by field. `<shadow>` is
-the same folder as `<workdir>` unless another run's shadow models are to be attacked, or
-they lie in a bucket.
+Each stage reads the output of the one before. A finished stage does nothing; an
+interrupted one continues. Every stage compares its configuration and versions with
+those of the stores and stages that it reads, and with its own earlier record. It
+refuses any difference, field by field. `<shadow>` is the same folder as `<workdir>`
+unless another run's shadow models are to be attacked, or they lie in a bucket.
 """
 
 import dataclasses
@@ -35,7 +35,7 @@ ROLES = ("released", "shadow")
 
 
 def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
-    """All stages. Returns the contents of results.json."""
+    """Run all stages; return the contents of results.json."""
     shadow(experiment, paths, progress=progress)
     attack(experiment, paths, progress=progress)
     return evaluation.evaluate(experiment, paths)
@@ -52,10 +52,10 @@ def shadow(
     """Train the shadow models and the released models of the test targets.
 
     Args:
-      launch: who starts the workers; see `shadow.launchers`.
-      form: the form that the network is trained in, one of `Victim.forms`; None: what
-        suits the device.
-    Raises: ValueError: a later stage couldn't be run; found before the first model.
+      launch: starts the workers; see `shadow.launchers`.
+      form: implementation of the network for training, one of `Victim.forms`; None:
+        the one that suits the device.
+    Raises: ValueError: this or a later stage can't run; raised before the first model.
     """
     record = stored.shadow_record(experiment)
     outputs = ("shadow/manifest.json", "released/manifest.json")
@@ -71,7 +71,7 @@ def shadow(
     )
     if complete:
         return
-    pools.split(experiment)  # too few images are found before the stage begins
+    pools.split(experiment)  # raises for too few images before the stage begins
     with stage.running():
         prepare = functools.partial(stores, experiment, paths, pools, form=form)
         launch(prepare, progress=progress, on_block=stage.note)
@@ -80,15 +80,15 @@ def shadow(
 def stores(
     experiment: Experiment, paths: Paths, pools: Pools, form: str | None = None
 ) -> list[Store]:
-    """Open the stores of the shadow stage with their factories, or make them.
+    """Open the stores of the shadow stage with their factories, or create them.
 
     Args:
       form: see `shadow`.
-    Raises: ConfigurationMismatchError, VersionMismatchError: a store was made
-      otherwise.
+    Raises: ConfigurationMismatchError, VersionMismatchError: a store has another
+      configuration or version.
     """
     split, by_role = factories(experiment, pools)
-    # One for both roles, so that their training is compiled once.
+    # One algorithm for both roles, so that training is compiled once.
     algorithm = dataclasses.replace(by_role["shadow"].descent, form=form)
     return [
         Store.open(
@@ -107,10 +107,10 @@ def stores(
 def factories(
     experiment: Experiment, pools: Pools
 ) -> tuple[data.Split, dict[str, Factory]]:
-    """Divide the data; build, by role, in the order of training, the factories.
+    """Split the data, and build the factories by role, in the order of training.
 
-    Raises: ValueError, ImportError: a stage couldn't be run, see `feasible.victim`; too
-      few images.
+    Raises: ValueError, ImportError: a stage can't run, see `feasible.victim`; too few
+      images.
     """
     pool = pools.load(experiment.data.name)
     victim = feasible.victim(
@@ -127,13 +127,13 @@ def factories(
 
 
 def plan(experiment: Experiment, paths: Paths) -> Plan:
-    """What the shadow stage will cost, measured on one batch here.
+    """Estimate the cost of the shadow stage, by measuring one batch on this machine.
 
     Args:
-      experiment: what is to be run.
+      experiment: the configuration of the run.
       paths: where the stores would lie.
-    Raises: ValueError: a stage couldn't be run; MemoryError: it doesn't fit; OSError:
-      this machine's disk has less room than the stores need.
+    Raises: ValueError: a stage can't run; MemoryError: it doesn't fit; OSError: this
+      machine's disk has less room than the stores need.
     """
     split, by_role = factories(experiment, Pools(paths.data_dir))
     factory = by_role["shadow"]
@@ -144,9 +144,9 @@ def plan(experiment: Experiment, paths: Paths) -> Plan:
 
 
 def remake(paths: Paths, *, progress: bool = True) -> None:
-    """Go on with the shadow stage as it was begun.
+    """Continue the shadow stage with the configuration that it was begun with.
 
-    Raises: NotMadeError: it wasn't.
+    Raises: NotMadeError: it was never begun.
     """
     configuration = Stage.read(paths.shadow, "shadow")["configuration"]
     del configuration["files"]
@@ -162,7 +162,7 @@ def attack(
 ) -> None:
     """Play the attacks on the released models.
 
-    Of the targets no attack sees more than the pixels that its adversary knows.
+    No attack sees more of its targets than the pixels that its adversary knows.
 
     Args:
       only: the name of one of `config.attacks`; None: all of them.
@@ -175,12 +175,12 @@ def attack(
             try:
                 _attack(experiment, name, paths, progress=progress)
             except Exception as error:
-                error.add_note(f"attacks.{name}")  # which a gate names
+                error.add_note(f"attacks.{name}")  # for the message of --max-success
                 raise
 
 
 def _attack(experiment: Experiment, name: str, paths: Paths, *, progress: bool) -> None:
-    """One of `experiment.attacks`: play it, and keep everything that it returned."""
+    """Play one of `experiment.attacks`, and save everything that it returned."""
     named, key = experiment.attacks[name], experiment.attack_key(name)
     row = named.row
     store, released = stored.stores(experiment, paths)

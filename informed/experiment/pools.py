@@ -1,4 +1,4 @@
-"""The data sets of a run, read once, and their division."""
+"""Load a run's data sets, and split them into fixed set, shadow and test targets."""
 
 from typing import Any
 
@@ -25,14 +25,14 @@ class Pools:
         self._latest: tuple[Any, data.Split] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what was read: another process reads it itself."""
+        """Drop loaded data when pickled; the other process loads it again."""
         return {"_data_dir": self._data_dir, "_read": {}, "_latest": None}
 
     def load(self, name: str) -> data.Examples:
-        """The data set of a name.
+        """Load a data set by name.
 
-        Raises: ValueError, FileNotFoundError: see `shadow.sources.load`; they name the
-          field of the configuration.
+        Raises: ValueError, FileNotFoundError: see `shadow.sources.load`; the message
+          names the field of the configuration.
         """
         if name not in self._read:
             with checks.under("config.data"):
@@ -40,7 +40,7 @@ class Pools:
         return self._read[name]
 
     def split(self, experiment: Experiment) -> data.Split:
-        """Divide the data into fixed set, shadow targets and test targets.
+        """Split the data into fixed set, shadow targets and test targets.
 
         Raises: ValueError: too few images; names the field.
         """

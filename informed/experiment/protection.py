@@ -1,4 +1,7 @@
-"""What theory says of an experiment's private training, and whether attacks obey it."""
+"""DP bounds of a run's private training, and whether its attacks stay below them.
+
+`evaluation` writes both to results.json. The bounds are those of `dp`.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +19,7 @@ from shadow.training import steps_taken
 DELTA = 1e-5
 # Confidence of the upper bound on kappa.
 CONFIDENCE = 0.99
-# Thresholds of minus the mean squared error at which a target counts as recognised.
+# Thresholds of minus the MSE for recognising a target, one per point of the ROC.
 _THRESHOLDS = -np.linspace(0, 0.2, 41)
 _FIELDS = (
     "epsilon",
@@ -29,7 +32,7 @@ _FIELDS = (
 
 
 def accounted(developer: Factory) -> str:
-    """Say in words what of private training counts, by who knows which randomness."""
+    """Describe which steps the accounting counts, given who knows which randomness."""
     descent = developer.descent
     q, epochs = descent.privacy.sampling_probability, descent.epochs
     if q == 1:
@@ -51,20 +54,20 @@ def accounted(developer: Factory) -> str:
 def of(
     developer: Factory, labels: Int[np.ndarray, " images"]
 ) -> dict[str, float | str | None]:
-    """Fields of results.json; None where training adds no noise.
+    """Return the bounds, as fields of results.json; None if training adds no noise.
 
     Args:
-      developer: who trained the released models.
-      labels: of images drawn from where the targets are drawn from.
+      developer: the factory that trained the released models.
+      labels: labels of images from the targets' distribution.
     Returns:
       epsilon: at delta, of the "zero_out" relation, for every record of the training
-        set; epsilon_of_target: for the target's place in it, which a public order may
-        sample less often than others.
+        set; epsilon_of_target: for the target's position in it, which a public order
+        may sample less often than others.
       accounted: what was counted, in words.
-      label_kappa: how often the most frequent label is right without the release; an
-        upper bound with confidence `CONFIDENCE`.
-      label_bound: the largest probability with which anyone who isn't told the
-        target's label can name it, from the target's place.
+      label_kappa: success of always guessing the most frequent label; an upper bound
+        with confidence `CONFIDENCE`.
+      label_bound: the largest probability with which anyone who doesn't know the
+        target's label can guess it, for the target's position.
     """
     if not developer.descent.privacy.noise_multiplier:
         return dict.fromkeys(_FIELDS)
@@ -88,27 +91,28 @@ def against(
     *,
     known: bool = False,
 ) -> dict[str, float | int | None]:
-    """Whether an attack obeys what theory says; None where training adds no noise.
+    """Test whether an attack stays within the bounds; None if training adds no noise.
 
     Args:
-      theory: the bounds of this training, as `of` gives them.
-      developer: who trained the released models.
+      theory: the bounds of this training, as `of` returns them.
+      developer: the factory that trained the released models.
       truth: the released models and their targets.
-      guess: what the attack returned, by name: images, and perhaps labels.
-      known: whether the attack was told a part of its target. Then all is None: what
-        it does without the release isn't what these bounds start from.
+      guess: the attack's arrays by name: images, and perhaps labels.
+      known: whether the adversary knew a part of the target. Then all fields are None,
+        because these bounds assume another baseline.
     Returns:
       label_violation: the probability of as many right labels if the bound holds.
-      roc_violations: at how many errors the attack recognises a release's own target
-        more often than its false positives on other targets allow. Those are trained
-        on too, so the bound is that of "replace_one". None with one release.
+      roc_violations: number of error thresholds at which the attack recognises a
+        release's own target more often than its false positives on other targets
+        allow. Those are trained on too, so the bound is that of "replace_one". None
+        with one release.
     """
     if theory["epsilon"] is None or known:
         return {"label_violation": None, "roc_violations": None}
     run = developer.mechanism(relation="replace_one", record=-1)
     count = len(guess["images"])
     targets = truth.images[:count]
-    # Of each release the target of another one.
+    # For each release, pick the target of another one.
     away = np.random.default_rng(0).integers(1, max(count, 2), count)
     others = (np.arange(count) + away) % count
 
@@ -132,7 +136,7 @@ def against(
 
 
 def most_frequent(labels: Int[np.ndarray, " images"], num_classes: int) -> float:
-    """Upper confidence bound of the most frequent label's probability.
+    """Return an upper confidence bound on the most frequent label's probability.
 
     Clopper-Pearson at `CONFIDENCE`, over all classes at once.
     """

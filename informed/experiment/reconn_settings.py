@@ -1,4 +1,8 @@
-"""`config.attacks.NAME` of learned attacks: names of what `reconn` takes as objects."""
+"""Settings of the learned attacks (RecoNN, kernel regression) in run configurations.
+
+`reconn` takes objects such as optimisers; a configuration names them, and this file
+builds them from the names.
+"""
 
 import dataclasses
 from typing import Any
@@ -14,7 +18,7 @@ SCHEDULES = ("constant", "cosine")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class KernelSettings:
-    """What `reconn.Kernel` calls `scale`, `ridge` and `voters`."""
+    """Settings of the kernel regression, as in `reconn.Kernel`."""
 
     scale: float = 4.0
     ridge: float | None = None
@@ -139,10 +143,10 @@ class RefinedReconnConfig(ReconnConfig):
     kind: str = "refined"
     architecture: str = "residual_cnn"
     loss: reconn.Loss = dataclasses.field(default_factory=lambda: reconn.Loss(mae=0.0))
-    learning_rate: float = 1e-3
+    learning_rate: float = 2e-3
     weight_decay: float = 1e-2
     batch_size: int = 64
-    epochs: int = 20
+    epochs: int = 10
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
-"""The configuration of a whole experiment, as frozen dataclasses.
+"""The configuration of a whole run (`Experiment`), as frozen dataclasses.
 
-The command line turns an ml_collections ConfigDict into an `Experiment` once; nothing
-below it ever sees a ConfigDict. Every field has the same name in `configs/*.py`.
+The command line turns the ConfigDict of a file in `configs/` into an `Experiment`,
+whose fields have the same names. All stages of `pipeline` take an `Experiment`.
 """
 
 import dataclasses
@@ -18,22 +18,22 @@ from shadow import checks
 from shadow.victims import VictimConfig
 from shadow.views import ViewConfig
 
-# Streams of randomness that these two had before there were others by name.
+# Fixed streams of randomness of these two attacks; others derive theirs from the name.
 _KEYS = {"reconn": 2, "inversion": 3}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DataConfig:
-    """Which images, and how they are divided.
+    """The data sets, and how they are split.
 
     Attributes:
       name: "digits" or the TFDS name of a prepared data set.
       shadow_name: another data set for the shadow targets, or None for the same one.
       num_fixed: size of the fixed set D_-.
       num_test: number of test targets; one released model each.
-      balanced: classes equally often in every part.
-      seed: of the division alone, so that the same targets can be met under several
-        initialisations (Figure 17b); None: the experiment's seed.
+      balanced: whether classes are equally frequent in every part.
+      seed: seed of the split alone, so that the same targets can be attacked under
+        several initialisations (Figure 17b); None: the experiment's seed.
     """
 
     name: str = "digits"
@@ -54,7 +54,7 @@ class ShadowConfig:
 
     Attributes:
       count: number of shadow models, k.
-      block_size: models a block of the store; what a crash can lose at most.
+      block_size: models per block of the store; the most that a crash can lose.
       models_per_batch: models trained at once on a device; None chooses.
     """
 
@@ -74,7 +74,7 @@ class EvaluationConfig:
     """Metrics besides the MSE.
 
     Attributes:
-      lpips: perceptual distance; needs the extra "lpips".
+      lpips: whether to compute the perceptual distance; needs the extra "lpips".
     """
 
     lpips: bool = False
@@ -82,9 +82,9 @@ class EvaluationConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """Everything that decides a run's result; all that is random comes from `seed`.
+    """Everything that determines a run's results; all randomness derives from `seed`.
 
-    `attacks` are played by name; `targets = 0` leaves one out.
+    `attacks` maps names to attacks; `targets = 0` leaves one out.
     """
 
     seed: int = 0
@@ -107,9 +107,9 @@ class Experiment:
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> "Experiment":
-        """Build from nested plain values.
+        """Build from nested plain values, such as a ConfigDict's.
 
-        Raises: ValueError: an unknown field or a wrong type, named with its path.
+        Raises: ValueError: an unknown field or a wrong type; names its path.
         """
         return checks.build(cls, values)
 
@@ -129,7 +129,7 @@ class Experiment:
 
     @property
     def values(self) -> dict[str, Any]:
-        """All fields as nested plain values, as a configuration has them; JSON-able."""
+        """Return all fields as nested, JSON-able values, as in a configuration."""
         attacks = {name: one.values for name, one in self.attacks.items()}
         return dataclasses.asdict(self) | {"attacks": attacks}
 
@@ -140,10 +140,10 @@ class Experiment:
 
     @property
     def model_configuration(self) -> dict[str, Any]:
-        """The fields that decide a trained model, given its target's position."""
+        """Return the fields that determine a trained model, given its target."""
         training = dataclasses.asdict(self.training)
         divided = dataclasses.asdict(self.data)
-        # Stores from before there were these fields stay valid.
+        # Leave out newer fields at their defaults, so that older stores stay valid.
         if not self.training.privacy.on:
             del training["privacy"]
         elif self.training.privacy.sampling == "poisson":

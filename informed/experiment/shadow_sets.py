@@ -1,7 +1,7 @@
-"""`informed shadow info|verify|merge STORE`: looking after shadow data sets.
+"""Inspect, verify and merge shadow data sets, for `informed shadow info|verify|merge`.
 
-A STORE is a single store or a place that holds a run's two (`shadow`, `released`), a
-folder or an address such as s3://bucket/mnist.
+Each takes the address of a store, or of a place with a run's two stores (`shadow`,
+`released`): a folder, or an address such as s3://bucket/mnist.
 """
 
 import dataclasses
@@ -25,21 +25,21 @@ from shadow.store import Store
 
 ACTIONS = ("info", "verify", "merge")
 SAMPLE = 8
-# How far a model that is trained again may be off, as a share of its largest weight;
-# one training point moves it further.
+# Largest difference of a retrained model, as a share of its largest weight. Changing
+# one training point makes a larger difference.
 TOLERANCE = 1e-4
 _FAR = 1e30  # a distance that JSON can hold
 _EXPERIMENT = ("seed", "data", "victim", "training")
 
 
 class WrongModelsError(RuntimeError):
-    """Models that match their checksums aren't those of their configuration."""
+    """Stored models pass their checksums, but differ from their configuration's."""
 
 
 def find(address: Address) -> dict[str, Store]:
-    """The stores at an address, by role.
+    """Return the stores at an address, by role.
 
-    Raises: NotMadeError: there are none.
+    Raises: NotMadeError: there are no stores.
     """
     place = places.at(address)
     if place.has(MANIFEST):
@@ -56,7 +56,7 @@ def find(address: Address) -> dict[str, Store]:
 
 
 def info(address: Address) -> dict[str, Any]:
-    """What the stores at an address hold, from manifests and one listing each.
+    """Describe the stores at an address, from manifests and one listing each.
 
     Returns: by role: sizes, bytes when finished, blocks committed, configuration,
       versions, fingerprint.
@@ -86,7 +86,7 @@ def _about(store: Store) -> dict[str, Any]:
 
 
 def described(facts: Mapping[str, Any]) -> str:
-    """What `info` found, for people."""
+    """Format the result of `info` as text."""
     return "\n".join(
         line
         for role, about in facts.items()
@@ -108,20 +108,19 @@ def verify(
     data_dir: str | None = None,
     progress: bool = True,
 ) -> dict[str, Any]:
-    """Check every block against its checksum, and some models by training them again.
+    """Check every block against its checksum, and retrain a sample of the models.
 
-    Corrupt blocks are taken back; those of a run are remade at once.
+    Corrupt blocks are removed; those of a run are remade at once.
 
     Args:
-      address: where a store, or a run's two stores, lie.
-      sample: models of each store that are trained again, drawn at random; fewer where
-        it has fewer.
+      address: address of a store, or of a run's two stores.
+      sample: number of models of each store to retrain, drawn at random.
       data_dir: TFDS folder, for remaking.
-      progress: show a bar while remaking.
-    Returns: by role, under "corrupt" the blocks that were, under "metadata" files that
-      were put back, under "trained_again" what `train_again` returns; "remade", whether
-      corrupt blocks were.
-    Raises: as `find`; CorruptBlockError: an array that is not cut into blocks is.
+      progress: whether to show a bar while remaking.
+    Returns: by role: "corrupt", the corrupt blocks; "metadata", files that were
+      restored; "trained_again", the result of `train_again`; "remade", whether corrupt
+      blocks were remade.
+    Raises: as `find`; CorruptBlockError: an array without blocks is corrupt.
     """
     stores = find(address)
     metadata = {role: store.damaged_metadata() for role, store in stores.items()}
@@ -144,19 +143,18 @@ def verify(
 
 
 def train_again(store: Store, sample: int) -> dict[str, Any]:
-    """Train a random sample of a store's models again, and compare.
+    """Retrain a random sample of a store's models, and compare weights.
 
-    A model that was trained on this kind of device and by these versions has to be the
-    same to the last bit, where devices of this kind repeat bits at all
-    (`devices.repeats_bits`). Any other may differ by `TOLERANCE` of its largest weight:
-    sums are added in another order there. A shared theta_0 that isn't what the
-    configuration draws makes all of them wrong.
+    A model that was trained on this kind of device by the same versions must be equal
+    to the last bit, if such devices are reproducible (`devices.repeats_bits`). Any
+    other may differ by `TOLERANCE` of its largest weight, because sums are rounded in
+    another order. If the shared theta_0 differs from the configuration's, all models
+    count as wrong.
 
     Returns: "models", numbers of the sample; "bits", how many of them had to be equal
       to the last bit; "differ", numbers of those that are too far; "largest"
-      difference, as a part of the model's largest weight. "models" is empty where
-      nothing is committed, or the store was made by an algorithm that is not the
-      toolkit's own.
+      difference, as a share of the model's largest weight. "models" is empty if nothing
+      is committed, or the store's algorithm is not the toolkit's own.
     """
     nothing = {"models": [], "bits": 0, "differ": [], "largest": 0.0}
     experiment = _experiment(store)
@@ -167,11 +165,11 @@ def train_again(store: Store, sample: int) -> dict[str, Any]:
     size = store.manifest["block_size"]
     drawn = np.random.default_rng().permutation(rows)[:sample]
     chosen = np.sort(drawn)
-    # Blocks that were made in the same way are trained again together.
+    # Blocks that were made in the same way are retrained together.
     alike: dict[tuple, list[int]] = {}
     for block in np.unique(chosen // size):
         commit = store.committed(int(block))
-        if commit is not None:  # somebody may have taken it back just now
+        if commit is not None:  # another process may have removed it just now
             made = commit.made.trained_with
             program = made.get("width"), made.get("form")
             alike.setdefault((program, _same_bits(commit)), []).append(int(block))
@@ -193,8 +191,7 @@ def train_again(store: Store, sample: int) -> dict[str, Any]:
             experiment,
             store,
             role=store.manifest["role"],
-            # Bits depend on the width. Elsewhere it is this machine's own, and no more
-            # than there are models to train.
+            # Bits depend on the width, so it must be the same if bits are compared.
             width=(width or store.manifest["models_per_batch"]) if exact else None,
             form=form if exact else None,
         )
@@ -205,7 +202,7 @@ def train_again(store: Store, sample: int) -> dict[str, Any]:
         retrained = factory.train(targets, ids=ids).astype(np.float32)
         largest = np.abs(wanted).max(axis=1)
         distance = np.abs(retrained - wanted).max(axis=1) / largest
-        # What isn't a number is far away.
+        # NaN counts as a large distance.
         distance = np.nan_to_num(distance, nan=_FAR, posinf=_FAR)
         wrong = distance > TOLERANCE
         if exact:
@@ -231,9 +228,10 @@ def train_again(store: Store, sample: int) -> dict[str, Any]:
 def _of_another(
     retrained: np.ndarray, wanted: np.ndarray, images: np.ndarray
 ) -> np.ndarray:
-    """Which models are nearer to those of other targets than to their own.
+    """Return which stored models are nearer to another target's retrained model.
 
-    Among many thousands of known points one moves the weights by less than `TOLERANCE`.
+    This is needed because one of many thousands of training points moves the weights by
+    less than `TOLERANCE`.
     """
     flat = images.reshape(len(images), -1)
     wrong = np.zeros(len(retrained), bool)
@@ -247,24 +245,24 @@ def _of_another(
 
 
 def _theta_0_apart(factory: Factory) -> float:
-    """How far a store's shared theta_0 is from what its configuration draws."""
+    """Return the distance of a store's shared theta_0 from its configuration's."""
     if factory.start is None:
         return 0.0
     drawn = dataclasses.replace(factory, start=None).initialisation
-    assert drawn is not None  # it is shared
+    assert drawn is not None  # shared, so the algorithm draws it
     apart = np.abs(drawn - factory.start).max() / np.abs(factory.start).max()
     return float(np.nan_to_num(apart, nan=_FAR, posinf=_FAR))
 
 
 def _same_bits(commit: Commit) -> bool:
-    """Whether training again here has to give a block's models to the last bit."""
+    """Return whether retraining here must reproduce a block's models bit for bit."""
     kind = devices.kind()
     same = commit.made.device == kind and devices.repeats_bits(kind)
     return same and records.versions().items() <= commit.made.versions.items()
 
 
 def _experiment(store: Store) -> Experiment | None:
-    """The experiment that a store was made for, of what decides its models."""
+    """Return a store's experiment, with the fields that determine its models."""
     configuration = store.manifest["configuration"]
     if not all(name in configuration for name in _EXPERIMENT):
         return None
@@ -272,7 +270,7 @@ def _experiment(store: Store) -> Experiment | None:
 
 
 def verified(facts: Mapping[str, Any]) -> str:
-    """What `verify` found, for people."""
+    """Format the result of `verify` as text."""
     lines = []
     for role, blocks in facts["corrupt"].items():
         done = (
@@ -297,7 +295,7 @@ def verified(facts: Mapping[str, Any]) -> str:
 
 
 def require_sound(facts: Mapping[str, Any]) -> None:
-    """Raise WrongModelsError if a model that was trained again came out otherwise."""
+    """Raise WrongModelsError if a retrained model differs from the stored one."""
     for role, again in facts["trained_again"].items():
         if again["differ"]:
             raise WrongModelsError(
@@ -314,10 +312,10 @@ def merge(
     """Join stores, or runs' two stores, of one configuration.
 
     Args:
-      into: where blocks are copied to; made if it isn't there.
-      sources: where blocks are copied from.
-      progress: whether bars are shown.
-    Returns: by role, what `merging.merge` returns.
+      into: address that blocks are copied to; created if it doesn't exist.
+      sources: addresses that blocks are copied from.
+      progress: whether to show bars.
+    Returns: by role, the result of `merging.merge`.
     Raises: as `find` and `merging.merge`.
     """
     opened = [find(source) for source in sources]
@@ -341,7 +339,7 @@ def merge(
 
 
 def merged(counts_by_role: Mapping[str, Any]) -> str:
-    """What `merge` did, for people."""
+    """Format the result of `merge` as text."""
     return "\n".join(
         f"{role}: {counts['copied']} blocks copied, {counts['there']} were there,"
         f" {counts['missing']} still missing"

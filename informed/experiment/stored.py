@@ -1,11 +1,11 @@
-"""What a run has on disk, and the objects that its stages make of it.
+"""A run's files: records that make stages resumable, and objects built from its stores.
 
 A run has a folder and two stores by role: "shadow", the adversary's own models, and
 "released", those under attack. Three things are here:
 
-Stage         whether a stage is begun or done, and the record of what decided it, by
-              which it is resumed and a change is refused
-*_record      what decides the stores, an attack, results.json
+Stage         whether a stage is begun or done, and the record by which it is resumed or
+              a change is refused
+*_record      everything that determines the stores, an attack, results.json
 stores, *_of  the stores, opened if they match; victim, factory, view, fixed set and
               targets of one of them
 
@@ -35,7 +35,7 @@ from shadow.store import Store
 from shadow.victims import architectures
 from shadow.views import Layers, View
 
-# Grows when results.json would say something else; see `shadow.records`.
+# Incremented when a change alters results.json; see `shadow.records`.
 REVISION = 5
 
 
@@ -55,15 +55,15 @@ class Paths:
     data_dir: str | None = None
 
     def store(self, role: str) -> Place:
-        """Where the store of a role is."""
+        """Return the place of the store of a role."""
         return places.at(self.shadow).below(role)
 
 
 class Stage:
     """A stage of a run in `folder`, which may be in a bucket.
 
-    Raises: ConfigurationMismatchError, VersionMismatchError: it was begun there under
-      another record.
+    Raises: ConfigurationMismatchError, VersionMismatchError: the stage was begun there
+      under another record.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Stage:
         if content is not None:
             there = json.loads(content)
             if not there["progress"]:
-                return  # begun, but nothing came of it
+                return  # begun, but without any output
             accepted = _require(there, folder, name, record)
             self._accepted = sorted({*there.get("accepted", []), *accepted})
             self.done = there["done"] and all(
@@ -86,9 +86,9 @@ class Stage:
 
     @staticmethod
     def read(folder: Address, name: str) -> dict[str, Any]:
-        """What is recorded of a stage that was begun.
+        """Return the record of a stage that was begun.
 
-        Raises: NotMadeError: it wasn't.
+        Raises: NotMadeError: it was never begun.
         """
         content = places.at(folder).get(_file(name))
         if content is None:
@@ -99,11 +99,11 @@ class Stage:
 
     @staticmethod
     def require(folder: Address, name: str, record: Record) -> None:
-        """Refuse to build on a stage that isn't finished, or was made otherwise.
+        """Require that a stage is finished, under the same record.
 
         Raises:
           NotMadeError: it isn't finished.
-          ConfigurationMismatchError, VersionMismatchError: made under another record.
+          ConfigurationMismatchError, VersionMismatchError: it has another record.
         """
         there = Stage.read(folder, name)
         _require(there, folder, name, record)
@@ -114,7 +114,7 @@ class Stage:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Record the beginning, the time, and, without an error, the end."""
+        """Record the start, the time and, unless an error is raised, the end."""
         self._clock = time.monotonic()
         self._write(done=False)
         yield
@@ -152,14 +152,14 @@ def _require(
 
 
 def guesses(workdir: Path, name: str) -> dict[str, np.ndarray]:
-    """What an attack of a run returned, array by array."""
+    """Return the arrays that an attack of a run returned, by name."""
     return files.read_arrays(workdir / "attacks" / f"{name}.npz")
 
 
 def shadow_record(experiment: Experiment) -> Record:
-    """Return the record of both stores: what decides them, and its versions.
+    """Return the record of both stores: everything that determines them, and versions.
 
-    Among it are hashes of the user's own data, by name (`sources.digest`).
+    It includes hashes of the user's own data, by name (`sources.digest`).
     """
     data, shadow = experiment.data, experiment.shadow
     digests = {n: sources.digest(n) for n in (data.name, data.shadow_name) if n}
@@ -171,11 +171,11 @@ def shadow_record(experiment: Experiment) -> Record:
 
 
 def stores(experiment: Experiment, paths: Paths) -> tuple[Store, Store]:
-    """Open shadow and released models, if they were made under this experiment.
+    """Open shadow and released models, if their record is this experiment's.
 
     Raises:
-      NotMadeError: there are none.
-      ConfigurationMismatchError, VersionMismatchError: they were made otherwise.
+      NotMadeError: there are no stores.
+      ConfigurationMismatchError, VersionMismatchError: they have another record.
     """
     sizes = {"shadow": experiment.shadow.count, "released": experiment.data.num_test}
     opened = {role: Store(paths.store(role)) for role in sizes}
@@ -186,7 +186,7 @@ def stores(experiment: Experiment, paths: Paths) -> tuple[Store, Store]:
 
 
 def _model_record(experiment: Experiment, more: dict[str, Any]) -> Record:
-    """Return what decides trained models, beside further fields."""
+    """Return the record of trained models, with further fields."""
     model = experiment.model_configuration
     return Record.of(
         model | more,
@@ -199,7 +199,7 @@ def _model_record(experiment: Experiment, more: dict[str, Any]) -> Record:
 def attack_record(
     experiment: Experiment, name: str, shadows: Store, released: Store
 ) -> Record:
-    """What decides the reconstructions of one of `experiment.attacks`."""
+    """Return the record that determines the result of one of `experiment.attacks`."""
     named = experiment.attacks[name]
     configuration = {
         "seed": experiment.seed,
@@ -213,7 +213,7 @@ def attack_record(
 
 
 def evaluate_record(experiment: Experiment, shadows: Store, released: Store) -> Record:
-    """Return the record of what decides results.json."""
+    """Return the record that determines results.json."""
     own = Record.of(
         {
             "evaluation": dataclasses.asdict(experiment.evaluation),
@@ -234,7 +234,7 @@ def evaluate_record(experiment: Experiment, shadows: Store, released: Store) -> 
 
 
 def victim_of(experiment: Experiment, store: Store) -> victims.Victim:
-    """The victim whose models a store holds."""
+    """Return the victim of a store's models."""
     return victims.build(
         experiment.victim,
         image_shape=store.image_shape,
@@ -250,7 +250,7 @@ def factory_of(
     width: int | None = None,
     form: str | None = None,
 ) -> Factory:
-    """The factory that made a store, on the store's own fixed set and theta_0."""
+    """Return the factory of a store, with the store's fixed set and theta_0."""
     return Factory(
         fixed=fixed(store),
         start=store.initialisation,
@@ -264,11 +264,11 @@ def factory_of(
 
 
 def view_of(experiment: Experiment, store: Store) -> View:
-    """What the RecoNN sees, with the first shadow targets as its public images.
+    """Return the view that learned attacks get, with shadow targets as public images.
 
     Args:
-      experiment: its settings.
-      store: the shadow store; the targets of the released one are the truth.
+      experiment: the configuration.
+      store: the shadow store; the released store's targets would be the truth.
     """
     blocks = -(-experiment.view.public_images // store.manifest["block_size"])
     first = itertools.islice(store.blocks(), blocks)
@@ -277,27 +277,27 @@ def view_of(experiment: Experiment, store: Store) -> View:
 
 
 def whole_view(experiment: Experiment, store: Store) -> View:
-    """What attacks on all weights see, whatever the reconstructor does."""
+    """Return the view for attacks that see all weights."""
     return Layers.of(store.layout, precision=experiment.view.precision)
 
 
 def targets(store: Store) -> data.Examples:
-    """All targets of a store, of the released one the truth; no weights are read."""
+    """Return all targets of a store without its weights; for "released", the truth."""
     return examples(store, *store.targets())
 
 
 def targets_of(store: Store, models: ShadowModels) -> data.Examples:
-    """The targets of models that were read from a store."""
+    """Return the targets of models that were read from a store."""
     return examples(store, models.images, models.labels)
 
 
 def fixed(store: Store) -> data.Examples:
-    """The fixed set that all models of a store were trained on."""
+    """Return the fixed set that all models of a store were trained on."""
     return examples(store, store.array("fixed_images"), store.array("fixed_labels"))
 
 
 def examples(store: Store, images: np.ndarray, labels: np.ndarray) -> data.Examples:
-    """Images and labels of a store as examples."""
+    """Return images and labels of a store as examples."""
     return data.Examples(
         images=images,
         labels=labels,

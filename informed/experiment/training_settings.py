@@ -1,4 +1,4 @@
-"""Gradient descent as configurations describe it, where optimisers have names."""
+"""Settings of victims' training in run configurations, for `shadow.GradientDescent`."""
 
 import dataclasses
 
@@ -21,7 +21,7 @@ class TrainingConfig:
       learning_rate: step size, > 0.
       momentum: the momentum of "sgd", in [0, 1); v <- momentum v + g, theta <- theta -
         lr v.
-      epochs, batch_size, weight_decay, initialisation, shuffling, privacy: as of
+      epochs, batch_size, weight_decay, initialisation, shuffling, privacy: as in
         `shadow.GradientDescent`.
     """
 

@@ -1,4 +1,4 @@
-"""Where a target meets an attack's guess, and nowhere else."""
+"""Compare attacks' guesses with the true targets: errors, baselines, success rates."""
 
 from informed.metrics.comparison import ComparedGuess, Comparison, compare
 from informed.metrics.pixels import (

@@ -1,4 +1,4 @@
-"""Several reconstructions of the same targets, side by side in one table."""
+"""`informed.compare`: a table of several reconstructions of the same targets."""
 
 import dataclasses
 
@@ -18,21 +18,21 @@ Interval = tuple[float, float]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ComparedGuess:
-    """One reconstruction, held against the targets.
+    """The scores of one reconstruction of all targets.
 
     Attributes:
-      failed: how many guesses hold NaN or infinity. They count as failures in `nearer`
-        and never as certified; `mse` has no number for them.
+      failed: number of guesses with NaN or infinity. They count as failures in `nearer`
+        and never as certified; `mse` leaves them out.
       mse: mean squared error per pixel, averaged over the guesses that didn't fail;
         None: all failed.
       mse_interval: its 95 % interval by the percentile bootstrap; None: fewer than two
         guesses to resample.
-      labels: share of labels that are right, with Wilson's interval; None: the guess
-        names none.
-      certified: how many guesses the attack itself takes for exact; None: it certifies
-        nothing.
-      nearer: share of targets at which the guess is nearer than the nearest neighbour,
-        with the interval of Clopper and Pearson.
+      labels: share of right labels, with Wilson's interval; None: no labels were
+        guessed.
+      certified: number of guesses that the attack itself certifies as exact; None: the
+        attack has no certificate.
+      nearer: share of targets whose guess is nearer than their nearest neighbour, with
+        the Clopper-Pearson interval.
     """
 
     failed: int
@@ -48,11 +48,11 @@ class Comparison:
     """Reconstructions side by side; `print` it for the table.
 
     Attributes:
-      targets: how many there are.
-      guesses: one row each, in the order in which they were given.
+      targets: number of targets.
+      guesses: the scores of every reconstruction, in the order of the arguments.
       oracle_mse: mean squared error of the nearest neighbour, chosen with knowledge of
         the target.
-      gallery: what the nearest neighbour is drawn from, in words.
+      gallery: the records that neighbours are drawn from, in words.
     """
 
     targets: int
@@ -91,10 +91,10 @@ def compare(
 
     Args:
       targets: the true records.
-      guesses: what attacks made of them, one guess a target, in the same order.
-      gallery: what the nearest-neighbour oracle draws from; None: the other targets.
+      guesses: reconstructions by attacks, one guess per target, in the same order.
+      gallery: records for the nearest-neighbour oracle; None: the other targets.
     Raises: ValueError: no guesses, guesses of another number or shape, no neighbour, or
-      a gallery that holds a target.
+      a gallery that contains a target.
     """
     if not guesses:
         raise checks.FieldError("guesses", "Expected at least one of {}, got none.")
@@ -128,7 +128,7 @@ def compare(
 def _compared(
     targets: Examples, guess: Reconstruction, oracle: np.ndarray
 ) -> ComparedGuess:
-    """Hold one reconstruction against the targets and their nearest neighbours."""
+    """Compare one reconstruction with the targets and their nearest neighbours."""
     errors = mse(targets.images, guess.images)
     finite = np.isfinite(errors)
     kept, interval = errors[finite], None

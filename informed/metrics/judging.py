@@ -1,17 +1,17 @@
-"""Hold guesses against the truth, and against the best guesses without a release.
+"""Decide whether attacks succeeded: compare guesses with the truth and with baselines.
 
-Two judges, each with its own meaning of success:
+There are two functions, each with its own definition of success:
 
-judge     an attack as it was played (`Trial`), target by target: a row of an audit's or
-          a report's table. Success is `Verdict.read`.
-compared  an attack of a run: a row of results.json. `success` puts its mean error in
+judge     a `Trial` of an attack: a row of the table of an audit or a report. Success is
+          `Verdict.read`.
+compared  an attack of a run: a row of results.json. `success` states its mean error in
           the words of the paper's tables.
 
 For `judge`, `baselines` are guesses without the release. Some are oracles, chosen with
-knowledge of the target, so that no adversary could make them: the nearest public
-record, and for tables each column guessed from the target's other columns. An attack
-succeeds at a target where it is nearer than every oracle, or exact: off by at most a
-thousandth of the spread of the records (`spread`); see `Verdict.exact`.
+knowledge of the target, so no adversary could make them: the nearest public record, and
+for tables each column guessed from the target's other columns. An attack succeeds at a
+target if it is nearer than every oracle, or exact: off by at most a thousandth of the
+spread of the records (`spread`); see `Verdict.exact`.
 """
 
 import dataclasses
@@ -26,10 +26,10 @@ from informed.play import Trial
 from shadow import copies
 from shadow.data import Examples
 
-# A guess is exact below this MSE, in units of the spread of the records: a thousandth
-# of it.
+# A guess is exact up to this MSE, in units of the squared spread of the records: an
+# error of a thousandth of the spread.
 EXACT = 1e-6
-# Records are kept in float32: a few of its units in the last place are no error.
+# Records are stored in float32, so a few units in the last place count as no error.
 _ROUNDING = 4 * np.finfo(np.float32).eps / EXACT**0.5
 NEAREST, IMPUTED = "nearest public record", "imputed"
 _SMALLEST_WINDOW = 3
@@ -40,10 +40,10 @@ class Baseline:
     """A guess at every target without the release.
 
     Attributes:
-      name: how pages and documents call the guess.
-      about: what whoever guesses so has to know.
-      images: (targets, ...).
-      mse: (targets,).
+      name: the baseline's name in pages and documents.
+      about: the knowledge that it needs.
+      images: (targets, ...), the guesses.
+      mse: (targets,), their mean squared errors.
       oracle: whether it is chosen with knowledge of the target.
     """
 
@@ -60,9 +60,9 @@ def baselines(
     """Return all guesses without the release; the last ones are oracles.
 
     Args:
-      targets: the records that were to be guessed, the truth.
-      pool: all that is known to everyone.
-      groups: (features,), which column of a table each feature is of; None: pictures.
+      targets: the true records.
+      pool: all records that are known to everyone.
+      groups: (features,), the table column of each feature; None: images.
     """
     shape = targets.images.shape
     public = copies.find(targets.images, pool.images)
@@ -107,7 +107,7 @@ def _imputed(pool: np.ndarray, targets: np.ndarray, groups: np.ndarray) -> np.nd
     if len(np.unique(groups)) == 1:
         return np.broadcast_to(mean, targets.shape)
     centred, asked = pool - mean, targets.astype(np.float64) - mean
-    # One inverse has all regressions: a column's block of it, and what the others pull.
+    # One inverse of the covariance gives the regressions of all columns, by blocks.
     inverse = np.linalg.inv(centred.T @ centred + 1e-3 * np.eye(pool.shape[1]))
     pulled = asked @ inverse
     guesses = np.empty_like(asked)
@@ -131,7 +131,7 @@ def summary(baseline: Baseline) -> dict[str, Any]:
 
 
 def thresholds(guesses: list[Baseline]) -> Float[np.ndarray, " targets"]:
-    """Return what an attack has to be nearer than: the best oracle's MSE of each."""
+    """Return the MSE that an attack must beat: the best oracle's at each target."""
     return np.min([guess.mse for guess in guesses if guess.oracle], axis=0)
 
 
@@ -140,15 +140,15 @@ def spread(
 ) -> Float[np.ndarray, "targets features"]:
     """Return the unit in which the error of each feature of each target is counted.
 
-    The range that uniform values of the same spread would have. Pictures: of the same
-    variance, mean over pixels, which is about 1 for ordinary pictures. Tables: of the
-    same median distance from the median, among the values that differ from it, column
-    by column. A target further than that from its column's median counts in units of
-    that distance: whoever gives a thousandth of it knows the value, though the others
-    lie close together.
+    It is the range of uniform values of the same spread. For images the spread is the
+    variance, averaged over pixels, and the unit about 1 for ordinary images. For tables
+    it is, column by column, the median distance from the median, among the values that
+    differ from it. If a target is farther than that from its column's median, the unit
+    is this distance: an error of a thousandth of it means that the value is known, even
+    if the other values lie close together.
 
     Args:
-      pool: all that is known to everyone.
+      pool: all records that are known to everyone.
       targets: (targets, height, width, channels).
     """
     flat = pool.images.reshape(len(pool), -1).astype(np.float64)
@@ -158,7 +158,7 @@ def spread(
         return np.full(asked.shape, width if width > 0 else 1.0)
     median = np.median(flat, axis=0)
     apart = np.abs(flat - median)
-    # Outliers say nothing of the others, nor does a value that most records share.
+    # A median ignores outliers; values equal to the column's median are masked.
     away = np.ma.median(np.ma.masked_equal(apart, 0), axis=0).filled(1.0)
     widths = np.maximum(np.minimum(4 * away, 1.0), np.abs(asked - median))
     return np.maximum(widths, _ROUNDING * np.abs(asked))
@@ -166,14 +166,14 @@ def spread(
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Verdict:
-    """What an attack's guesses are, one of the first targets each.
+    """The verdict on an attack's guesses, an entry per attempted target.
 
     Attributes:
-      mse: mean squared errors; infinite where there is no guess.
-      right: whether they are the target, to `EXACT` of the spread of the records.
-      exact: whether they are right, and nearer than the guesses without the release; of
-        these the imputed one doesn't count, nor a public copy equal to the target.
-      read: whether they are finished, and exact or nearer than any oracle.
+      mse: mean squared errors; infinite if there is no guess.
+      right: whether the guess equals the target, to `EXACT` of the records' spread.
+      exact: whether the guess is right, and nearer than the baselines; the imputed one
+        doesn't count here, nor a public copy equal to the target.
+      read: success: whether the guess is finished, and exact or nearer than any oracle.
     """
 
     mse: Float[np.ndarray, " attempted"]
@@ -185,12 +185,12 @@ class Verdict:
 def verdict(
     trial: Trial, targets: Examples, pool: Examples, guesses: list[Baseline]
 ) -> Verdict | None:
-    """Hold the guesses of an attack against the truth; None: it wasn't played.
+    """Compare the guesses of an attack with the truth; None: it wasn't played.
 
     Args:
-      trial: the attack, as it was played.
-      targets: the records that were to be guessed.
-      pool: all that is known to everyone.
+      trial: the result of the attack.
+      targets: the true records.
+      pool: all records that are known to everyone.
       guesses: baselines at the same targets.
     """
     if trial.images is None:
@@ -202,8 +202,8 @@ def verdict(
     apart = images.reshape(count, -1).astype(np.float64) - truth.reshape(count, -1)
     # False where the guess isn't finite.
     right = np.mean((apart / spread(pool, truth)) ** 2, axis=1) <= EXACT
-    # An exact copy doesn't count: it is the target, and so is an attack's exact guess.
-    # What is imputed doesn't either: nobody without the target could.
+    # An exact copy doesn't count, because it equals the target as an exact guess does.
+    # Imputed guesses don't count either, because they need the target.
     reached = np.full(count, np.inf)
     for guess in guesses:
         error = guess.mse[:count]
@@ -220,13 +220,13 @@ def verdict(
 def judge(
     trial: Trial, targets: Examples, pool: Examples, guesses: list[Baseline]
 ) -> dict[str, Any]:
-    """Return an attack's row of the table: JSON-able, None for the unknown.
+    """Return an attack's row of the table: JSON-able, None for unknown values.
 
-    Args: as for `verdict`; the attack may not have been played.
+    Args: as for `verdict`; the attack need not have been played.
     Returns: what the attack saw, knew and cost; targets (attempted); mse_mean and
-      mse_median over finished ones; labels_named and labels_right;
-      success and exact, None where no record was finished, as nothing follows from
-      that; certified, certified_wrong.
+      mse_median over finished ones; labels_named and labels_right; success and exact,
+      None if no record was finished, because nothing follows from that; certified,
+      certified_wrong.
     """
     planned = trial.planned or (0 if trial.images is None else len(trial.images))
     about = {
@@ -250,10 +250,10 @@ def judge(
     assert trial.finished is not None
     count, done = len(trial.images), trial.finished
     truth = targets.take(slice(0, count))
-    # A finished guess without numbers is a failure.
+    # A finished guess with NaN or infinity is a failure.
     mse, good = held.mse, done & np.isfinite(held.mse)
     labels, certified = trial.labels, trial.certified
-    # What time cut off is no failure: with more time it may be found.
+    # Unfinished targets aren't failures: more time might have succeeded.
     rates = {
         name: dataclasses.asdict(metrics.success_rate(succeeded[done]))
         if done.any()
@@ -292,14 +292,14 @@ _MEASURED = (
 
 
 def success(mse: float, oracle: float, first_percentile: float) -> str:
-    """The column "Success" of the paper's tables, by the mean error of an attack.
+    """Return the entry of column "Success" in the paper's tables, from a mean error.
 
     Args:
-      mse: of the attack, mean over targets.
-      oracle: of the nearest image that the adversary already has, mean over targets.
-      first_percentile: of the distances to all of these, mean over targets.
-    Returns: "oracle": nearer than that; else "first percentile": nearer than that;
-      else "no".
+      mse: the attack's mean squared error, averaged over targets.
+      oracle: MSE of the nearest image that the adversary already has, averaged.
+      first_percentile: first percentile of the MSE of all these images, averaged.
+    Returns: "oracle": nearer than the oracle; else "first percentile": nearer than
+      that; else "no".
     Source: Balle et al. 2022, Section V-B d), Figure 3, Table II.
     """
     if mse < oracle:
@@ -315,14 +315,13 @@ def compared(
     *,
     known: int = 0,
 ) -> dict[str, Any]:
-    """Hold one attack of a run beside the truth, as results.json has it.
+    """Compare one attack of a run with the truth; return its row of results.json.
 
     Args:
-      guess: what the attack returned, by name: images, and perhaps labels, certified.
-      images, labels: of the targets, the truth.
-      neighbours: distances to the images that the adversary already has. Those of the
-        same targets count: the mean over others is another number.
-      known: rows of pixels that this adversary was told.
+      guess: the attack's arrays by name: images, and perhaps labels, certified.
+      images, labels: the targets' true images and labels.
+      neighbours: distances of the same targets to the images that the adversary has.
+      known: number of rows of pixels that this adversary knew.
     """
     count = len(guess["images"])
     mse = metrics.mse(images[:count], guess["images"])
@@ -347,12 +346,12 @@ def compared(
     }
     if "labels" in guess:
         row["labels_right"] = int((guess["labels"] == labels[:count]).sum())
-    if known:  # known pixels have no error: the others alone say what was inferred
+    if known:  # known pixels have no error; the others show what was inferred
         rest = metrics.mse(images[:count, known:], guess["images"][:, known:])
         row |= {"known_rows": known, "mse_of_unknown": float(rest.mean())}
     return row
 
 
 def _pictured(images: np.ndarray) -> bool:
-    """Tell whether these are pictures: larger than one pixel and its neighbours."""
+    """Return whether these are images: larger than one pixel and its neighbours."""
     return min(images.shape[1:3]) >= _SMALLEST_WINDOW

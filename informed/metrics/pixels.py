@@ -1,7 +1,7 @@
-"""How good a reconstruction is: the only place where a target meets an attack's guess.
+"""Distances between images: MSE, LPIPS, the nearest-neighbour oracle; success rates.
 
-MSE per pixel; LPIPS; the nearest-neighbour oracle and the order statistics of Figure 3
-(Balle et al. 2022, Section V-B); success rates with exact confidence intervals.
+The oracle and its order statistics are those of Figure 3 (Balle et al. 2022, Section
+V-B). Success rates have exact confidence intervals.
 """
 
 import dataclasses
@@ -19,8 +19,8 @@ from shadow.precision import highest
 
 PERCENTILES = (1, 10, 50)
 _AT_ONCE = 200
-# Targets at a time, whose distances to the pool are in memory together; bins of the
-# histogram, equally wide up to the largest distance of the first of these.
+# Number of targets whose distances to the pool are in memory together; number of bins
+# of the histogram, equally wide up to the largest distance of the first such block.
 _BLOCK, _BINS = 64, 100
 
 
@@ -80,9 +80,9 @@ def refuse_leaks(
 ) -> None:
     """Refuse targets that are among the images that an attack trained on.
 
-    Images are compared as numbers; near copies are counted by `copies.find`.
+    Only exact copies count here; `copies.find` counts near copies.
 
-    Raises: ValueError: says how many, and which.
+    Raises: ValueError: some are; says how many, and which.
     """
     leaked = np.flatnonzero(copies.among(targets, known))
     if len(leaked):
@@ -142,7 +142,7 @@ def nearest_neighbours(
         counts += np.histogram(np.minimum(distances, edges[-1]), edges)[0]
     return Neighbours(
         index=index,
-        mse=mse(targets, pool[index]),  # exact: no difference of large numbers
+        mse=mse(targets, pool[index]),  # recomputed without cancellation
         percentiles=percentiles,
         histogram=counts / (len(targets) * len(pool)),
         edges=edges,
@@ -152,11 +152,11 @@ def nearest_neighbours(
 def _nearest(
     targets: np.ndarray, pool: np.ndarray, squares: np.ndarray, sizes: np.ndarray
 ) -> np.ndarray:
-    """Find each target's nearest record, of those that rounding can't tell apart.
+    """Find each target's nearest record, recomputing those that rounding makes equal.
 
     Args:
       squares: squared distances as differences of large numbers, (targets, pool).
-      sizes: the sums of squares that these are differences of.
+      sizes: the sums of squares that were subtracted.
     """
     rounding = np.finfo(squares.dtype).eps * targets.shape[1] * sizes
     least = (squares + rounding).min(axis=1, keepdims=True)
@@ -184,7 +184,7 @@ def success_rate(succeeded: np.ndarray, *, confidence: float = 0.95) -> Rate:
 
     Args:
       succeeded: (trials,) bool; a failed or NaN attack is False, never left out.
-      confidence: of the two-sided interval, in (0, 1).
+      confidence: confidence of the two-sided interval, in (0, 1).
     Raises: ValueError: no trials.
     """
     trials, successes = len(succeeded), int(np.sum(succeeded))

@@ -1,4 +1,4 @@
-"""Pictures, tables and pages of finished attacks, which `document` holds."""
+"""Reports of audits and runs: the document, its HTML page, tables and pictures."""
 
 from informed.report.plots import (
     distance_histogram,

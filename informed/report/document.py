@@ -1,7 +1,8 @@
-"""Hold what an audit, or a run, says: numbers as strict JSON, pictures for the page.
+"""`Report`: the result of an audit or a run, to save as JSON, CSV or an HTML page.
 
-The numbers hold no record: they are what is left of a report with `redact`. Tables of
-records and guesses, and pictures, are in `Report.pictures` and go to the page alone.
+`Report.values` has numbers, labels and messages, but no record. Records and guesses are
+in `Report.pictures`, which only the page shows. With `redact`, the page has none of
+them, and values lose labels, messages and names.
 """
 
 import csv
@@ -20,13 +21,13 @@ from informed.report import words
 from shadow import files
 
 SCHEMA = "report.schema.json"
-# Of what that schema says: raised where a field that readers need is new or other.
-VERSION = 4
-# An error, whoever's code raised it: its message may quote a record.
+# Version of that schema, incremented when a field that readers need changes.
+VERSION = 5
+# An error; its message is removed by redaction, because it may quote a record.
 _RAISED = re.compile(
     r"\b((?:raised|stopped with) [\w.]+|\w*(?:Error|Exception|Warning)): .*", re.DOTALL
 )
-# Names of arrays, which the training may have taken from its data.
+# Names of arrays, also removed, because training may have taken them from its data.
 _NAMED = re.compile(r"^(no attack reads|released:) .*", re.DOTALL)
 
 
@@ -35,8 +36,8 @@ class Report:
     """The result of an audit, or of a run.
 
     Attributes:
-      values: JSON-able and finite; see the schema beside this file.
-      pictures: records and guesses; empty where there are none.
+      values: JSON-able, finite values; see the schema beside this file.
+      pictures: records and guesses; may be empty.
     """
 
     values: Mapping[str, Any]
@@ -54,11 +55,11 @@ class Report:
 
     @property
     def csv(self) -> str:
-        """One line a record and attack, tidy: record, label, attack, mse, ..."""
+        """Tidy CSV, a line per record and attack: record, label, attack, mse, ..."""
         return self._csv("record", "label")
 
     def _csv(self, *about: str) -> str:
-        """Write the CSV, with these fields of each record first."""
+        """Return the CSV, with these fields of each record first."""
         stream = io.StringIO()
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow([*about, "attack", "mse", "without_release_mse", "certified"])
@@ -75,15 +76,15 @@ class Report:
         return stream.getvalue()
 
     def html(self, *, redact: bool = False) -> str:
-        """Render the page; with `redact` of numbers only, no record and no guess."""
-        from informed.report import html_page  # which reads documents
+        """Render the page; with `redact`, numbers only, no record and no guess."""
+        from informed.report import html_page  # imported here to avoid a cycle
 
         return html_page.render(self, redact=redact)
 
     def save(self, path: str | os.PathLike, *, redact: bool = False) -> Path:
-        """Write .html, .json or .csv, by the end of the name.
+        """Write .html, .json or .csv, by the suffix of the name.
 
-        Raises: ValueError: another end.
+        Raises: ValueError: another suffix.
         """
         file, end = Path(path), require_end(path)
         if end == ".json":
@@ -96,7 +97,7 @@ class Report:
         return file
 
     def _repr_html_(self) -> str:
-        """Show the page in a notebook, in a frame: the page brings its style."""
+        """Show the page in a notebook, in a frame since it has its own style."""
         page = html.escape(self.html(), quote=True)
         return (
             f'<iframe srcdoc="{page}" width="100%"'
@@ -108,9 +109,9 @@ class Report:
 
 
 def require_end(path: str | os.PathLike) -> str:
-    """Return the end of a file's name.
+    """Return the suffix of a file's name.
 
-    Raises: ValueError: it isn't .html, .htm, .json or .csv.
+    Raises: ValueError: the suffix isn't .html, .htm, .json or .csv.
     """
     end = Path(path).suffix
     if end not in (".html", ".htm", ".json", ".csv"):
@@ -121,9 +122,9 @@ def require_end(path: str | os.PathLike) -> str:
 
 
 def redacted(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out labels of records, users' messages, and words that may be data.
+    """Remove labels of records, messages of errors, and names that may be data.
 
-    Such as a category's, "town=Ely", or an array's that a training named itself.
+    Such names are those of categories, "town=Ely", and of arrays that training named.
     """
     rows = [{k: v for k, v in row.items() if k != "label"} for row in values["records"]]
     subject = dict(values["subject"])
@@ -137,7 +138,7 @@ def redacted(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _silent(value: Any) -> Any:
-    """Leave errors their kinds alone, and no names of arrays, in all texts."""
+    """Reduce errors to their types, and remove names of arrays, in all texts."""
     if isinstance(value, str):
         text = _RAISED.sub(r"\1 (its message is left out)", value)
         return _NAMED.sub(r"\1 some arrays (their names are left out)", text)
@@ -149,9 +150,9 @@ def _silent(value: Any) -> Any:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Read `Report.values` out of a .json file, of an audit or a run.
+    """Read `Report.values` from a .json file of an audit or a run.
 
-    Raises: FileNotFoundError, ValueError: the file holds none.
+    Raises: FileNotFoundError; ValueError: the file holds no report.
     """
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {path}.")

@@ -1,8 +1,8 @@
-"""Draw the figures of a page, as SVG inside it.
+"""Draw the figures of a report's HTML page: bounds as inline SVG, images as thumbnails.
 
-Text and axes take the colour of the page's text, so that light and dark are one file.
+Text and axes take the colour of the page's text, so one file works in light and dark.
 Series differ by marker as well as by colour; every colour has a contrast of at least 3
-to both grounds.
+to both backgrounds.
 """
 
 import base64
@@ -17,7 +17,7 @@ import numpy as np
 from matplotlib import ticker
 from PIL import Image
 
-# A colour that nothing else has: it is replaced by the colour of the page's text.
+# Placeholder colour, replaced by the colour of the page's text.
 _INK = "#010203"
 COLOURS = ("#2f7fd6", "#d9661f", "#1f9a5f")
 _STYLE: Any = {
@@ -37,17 +37,17 @@ _STYLE: Any = {
 }
 # Pixels of the longer side of a picture.
 _LARGEST = 64
-# Of the width of an axis; four digits of the tick labels take 0.06 of it.
+# Width for a tick label as a share of the axis; four digits take 0.06.
 _LABEL_WIDTH = 0.08
 Values = Mapping[str, Any]
 
 
 def svg(figure: matplotlib.figure.Figure, name: str, alt: str) -> str:
-    """Write a figure as an element of a page.
+    """Return a figure as an SVG element of a page.
 
     Args:
-      name: unique on the page.
-      alt: a sentence for those who don't see the figure.
+      name: identifier that is unique on the page.
+      alt: alternative text, a sentence.
     """
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
@@ -63,7 +63,7 @@ def svg(figure: matplotlib.figure.Figure, name: str, alt: str) -> str:
 
 
 def _labels(places: Sequence[float]) -> list[str]:
-    """Label ticks on a logarithmic axis; empty where one would touch the last."""
+    """Label ticks on a logarithmic axis, except where labels would touch."""
     logs = np.log10(places)
     apart = _LABEL_WIDTH * (logs.max() - logs.min())
     labels = [""] * len(places)
@@ -76,7 +76,7 @@ def _labels(places: Sequence[float]) -> list[str]:
 
 @matplotlib.rc_context(_STYLE)
 def bound(values: Values, name: str = "bound") -> str:
-    """Draw attack and bound over the noise multiplier, on one axis."""
+    """Draw the attack's success and its bound against the noise multiplier."""
     rows = values["rows"]
     figure = matplotlib.figure.Figure(figsize=(6.4, 3.6), layout="constrained")
     axes = figure.subplots()
@@ -110,7 +110,7 @@ def bound(values: Values, name: str = "bound") -> str:
 
 
 def thumbnail(image: np.ndarray) -> str:
-    """Write an image (height, width, channels) of [0, 1] as the source of an <img>."""
+    """Return an image (height, width, channels) in [0, 1] as the source of an <img>."""
     pixels = np.clip(np.nan_to_num(image), 0, 1)
     pixels = (pixels * 255).round().astype(np.uint8)
     if pixels.shape[-1] not in (1, 3):

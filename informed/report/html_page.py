@@ -1,7 +1,7 @@
-"""Write one HTML file: no script, no network, light and dark, to print.
+"""Render a report as one HTML page: no script, no network, light and dark, printable.
 
-The template is in the package. What it shows of records comes from
-`Report.pictures`, and nothing of that is there in a redacted page.
+The template is in the package. Records on the page come from `Report.pictures`; a
+redacted page has none of them.
 """
 
 import json
@@ -19,7 +19,7 @@ from shadow.tables import Table
 
 MOST_BYTES = 3 << 20
 _TEMPLATE = "page.html.j2"
-# Columns of a table that are shown for one record: those farthest from their mean.
+# Number of table columns to show of one record: those farthest from their mean.
 _COLUMNS = 12
 Pictures = Mapping[str, Any]
 
@@ -28,8 +28,8 @@ def render(document: Any, *, redact: bool = False) -> str:
     """Fill in the page; everything in it is escaped.
 
     Args:
-      document: the `informed.audit.Report` that the page is written from.
-      redact: numbers only, no record and no guess.
+      document: the `informed.audit.Report` to render.
+      redact: whether to show numbers only, no record and no guess.
     """
     values = document.redacted if redact else document.values
     pictures = {} if redact else document.pictures
@@ -55,6 +55,7 @@ def render(document: Any, *, redact: bool = False) -> str:
             finished=bool(words.rated(values)),
             not_said=words.NOT_SAID,
             broken=words.broken(values.get("bounds")),
+            guessed=words.guessed,
             columns=_columns(pictures),
             tables=_tables(pictures),
             bound=figures.bound(values["bounds"]) if rows else None,
@@ -66,7 +67,7 @@ def render(document: Any, *, redact: bool = False) -> str:
 
 
 def _code(text: str) -> markupsafe.Markup:
-    """Set `commands` in a text as such; they and "95 %" aren't broken."""
+    """Mark up `commands` as code, and keep them and "95 %" on one line."""
     safe = re.sub(r"(?<=\d) %", "&nbsp;%", str(markupsafe.escape(text)))
     return markupsafe.Markup(
         re.sub(r"`([^`]+)`", r'<code class="whole">\1</code>', safe)
@@ -74,7 +75,7 @@ def _code(text: str) -> markupsafe.Markup:
 
 
 def _guesses(pictures: Pictures, i: int) -> dict[str, np.ndarray]:
-    """Return what each attack read of a record, and the nearest public one."""
+    """Return every attack's guess at a record, and the nearest public record."""
     rows = {**pictures["guesses"], "nearest public": pictures["nearest"]}
     return {
         name: images[i]
@@ -84,7 +85,7 @@ def _guesses(pictures: Pictures, i: int) -> dict[str, np.ndarray]:
 
 
 def _columns(pictures: Pictures) -> list[dict[str, Any]]:
-    """Show each record: the target, the guesses, the nearest public record."""
+    """Return a column of images per record: target, guesses, nearest public record."""
     if not pictures or pictures.get("table") is not None:
         return []
     targets, columns = pictures["targets"], []
@@ -103,7 +104,7 @@ def _columns(pictures: Pictures) -> list[dict[str, Any]]:
 
 
 def _tables(pictures: Pictures) -> list[dict[str, Any]]:
-    """Show the columns of an easy, a typical and a hard record, and what was read."""
+    """Return tables of an easy, a typical and a hard record, with the guesses."""
     table: Table | None = pictures.get("table") if pictures else None
     if table is None:
         return []

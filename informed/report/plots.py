@@ -1,4 +1,4 @@
-"""Draw the PNG pictures of a run, and its table of results."""
+"""Draw the pictures of a run as PNG files, and format its results as a text table."""
 
 import io
 import math
@@ -22,12 +22,12 @@ def reconstruction_grid(
     neighbours: np.ndarray,
     neighbour_errors: np.ndarray,
 ) -> None:
-    """Draw targets, what each attack read, and nearest neighbours in rows.
+    """Draw targets, every attack's guesses, and nearest neighbours in rows.
 
     Args:
-      path: the PNG file that is written.
+      path: the PNG file to write.
       targets, neighbours: (columns, height, width, channels), pixels in [0, 1].
-      attacks: name -> (images, errors), on the first targets.
+      attacks: name -> (images, errors) for the first targets.
       neighbour_errors: (columns,), MSE per pixel, written below each image.
     """
     columns = len(targets)
@@ -64,7 +64,7 @@ def reconstruction_grid(
 
 
 def show(axis: matplotlib.axes.Axes, image: np.ndarray) -> None:
-    """Draw an image (height, width, channels), grey where it has one channel."""
+    """Draw an image (height, width, channels), in grey if it has one channel."""
     image = image[..., 0] if image.shape[-1] == 1 else image
     axis.imshow(np.clip(image, 0, 1), cmap="gray", vmin=0, vmax=1)
 
@@ -75,7 +75,7 @@ def distance_histogram(
     """Draw Figure 3 of the paper: distances between targets and the adversary's data.
 
     Args:
-      path: the PNG file that is written.
+      path: the PNG file to write.
       neighbours: distances of all targets to the images that the adversary has.
       attacks: name -> mean MSE, drawn for comparison.
     """
@@ -104,7 +104,7 @@ def distance_histogram(
 
 
 def table(results: Mapping[str, Any]) -> str:
-    """Lay results out as text, for people."""
+    """Format the results of a run as a text table."""
     lines = [f"{'average MSE per pixel':<28}{results['num_targets']} test targets"]
     for name, row in results["attacks"].items():
         lines += _of_attack(name, row, results["num_targets"])
@@ -147,9 +147,9 @@ def table(results: Mapping[str, Any]) -> str:
 
 
 def _of_attack(name: str, row: Mapping[str, Any], targets: int) -> list[str]:
-    """Lay one attack out: its error, and below it what else is known of it.
+    """Format one attack: its error, and further results in the lines below.
 
-    Exact attacks are summed up by their median, since one miss decides their mean.
+    Exact attacks are summarised by their median, since one miss dominates their mean.
     """
     count, exact = row["targets"], row["certified"] is not None
     value = row["mse_median" if exact else "mse"]
@@ -177,12 +177,12 @@ def _of_attack(name: str, row: Mapping[str, Any], targets: int) -> list[str]:
 
 
 def _small(error: float) -> str:
-    """Return the format of a tiny error; 0 is exact to the last bit."""
+    """Format a tiny error; 0 is exact to the last bit."""
     return ".0e" if error else ".0f"
 
 
 def png(figure: matplotlib.figure.Figure) -> bytes:
-    """Write a figure as a PNG file."""
+    """Return a figure as the bytes of a PNG file."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")
     return buffer.getvalue()

@@ -1,4 +1,7 @@
-"""The report of a work directory of `informed run`, from the run's files alone."""
+"""Build the `Report` of a finished `informed run` from the files of its work directory.
+
+`informed report` and `informed compare` use it.
+"""
 
 import dataclasses
 import functools
@@ -34,15 +37,14 @@ def report(
     shadow: str | None = None,
     data_dir: str | None = None,
 ) -> Report:
-    """Everything that a run's folder tells.
+    """Build the report of a run's folder.
 
     Args:
-      workdir: of `informed run`, evaluated.
-      shadow: where its shadow models are, if not there.
+      workdir: folder of an evaluated `informed run`.
+      shadow: folder or address of its shadow models; None: `workdir`.
       data_dir: folder of prepared TFDS data sets; None: TFDS_DATA_DIR.
-    Raises: NotMadeError: it wasn't run to its end; ConfigurationMismatchError: the
-      models that lie there are of another configuration; ValueError: a folder of
-      another command.
+    Raises: NotMadeError: the run isn't finished; ConfigurationMismatchError: the models
+      there have another configuration; ValueError: the folder is of another command.
     """
     started = time.monotonic()
     run = _opened(workdir, shadow, data_dir)
@@ -60,6 +62,7 @@ def report(
         **_judged(run, trials, baselines),
         "records": rows,
         "bounds": {"rows": [], "why_not": "a report plays nothing"},
+        "enough_minutes": None,
         "configuration": run.results["configuration"],
         "versions": {
             name: str(version)
@@ -69,7 +72,7 @@ def report(
         f"informed report {workdir}",
         "seconds": round(run.results["wall_s"] + time.monotonic() - started, 1),
     }
-    # The records that every attack was tried on.
+    # Number of records that every attack was tried on.
     tried = min((len(t.images) for t in trials if t.images is not None), default=0)
     order = [i for i in order if i < tried]
     return Report(
@@ -79,10 +82,9 @@ def report(
 
 
 def compared(workdir: Path, *, shadow: str | None = None) -> dict[str, Any]:
-    """The attacks of a run beside the baselines, as `report` has them.
+    """Return the rows of a run's attacks and of the baselines, as `report` has them.
 
-    Args:
-      workdir, shadow: as for `report`, which says what is raised, too.
+    Args, Raises: as for `report`.
     """
     run = _opened(workdir, shadow, None)
     return _judged(run, run.trials, judging.baselines(run.targets, run.pool))
@@ -93,11 +95,11 @@ class _Run:
     """A run's folder, opened.
 
     Attributes:
-      paths: where it lies.
-      results: what `results.json` holds.
+      paths: its folders.
+      results: the contents of results.json.
       experiment: its configuration.
-      shadows, released: its models.
-      truth: the released models and their targets, read.
+      shadows, released: the stores of its models.
+      truth: the released models and their targets, loaded.
       developer: the factory that made the released models.
     """
 
@@ -126,12 +128,12 @@ class _Run:
 
     @property
     def trials(self) -> list[Trial]:
-        """Every attack of the run, as it was played."""
+        """The result of every attack of the run."""
         return [_trial(name, self) for name in self.experiment.played]
 
 
 def _opened(workdir: Path, shadow: str | None, data_dir: str | None) -> _Run:
-    """Open a run's folder, if it is whole and of one piece; see `report`."""
+    """Open a run's folder, if it is finished and consistent; see `report`."""
     results = _results(workdir)
     experiment = Experiment.from_mapping(results["configuration"])
     paths = Paths(workdir=workdir, shadow=shadow or workdir, data_dir=data_dir)
@@ -151,7 +153,7 @@ def _opened(workdir: Path, shadow: str | None, data_dir: str | None) -> _Run:
 def _judged(
     run: _Run, trials: list[Trial], baselines: list[judging.Baseline]
 ) -> dict[str, Any]:
-    """The rows of attacks and of guesses without a release."""
+    """Return the rows of attacks and of baselines."""
     targets, pool = run.targets, run.pool
     return {
         "baselines": [judging.summary(b) for b in baselines],
@@ -163,7 +165,7 @@ def _judged(
 
 
 def _results(workdir: Path) -> dict[str, Any]:
-    """What the run wrote.
+    """Read the results that the run wrote.
 
     Raises: NotMadeError, ValueError: see `report`.
     """
@@ -180,9 +182,9 @@ def _results(workdir: Path) -> dict[str, Any]:
 
 
 def _require_evaluated(workdir: Path, **stores: Store) -> None:
-    """Refuse models that were made again, of other data, since the run was evaluated.
+    """Refuse models that were remade, on other data, since the run was evaluated.
 
-    Raises: ConfigurationMismatchError: they are others; NotMadeError: see `report`.
+    Raises: ConfigurationMismatchError: they were remade; NotMadeError: see `report`.
     """
     made = Stage.read(workdir, "evaluate")["configuration"]
     for name, store in stores.items():
@@ -195,10 +197,10 @@ def _require_evaluated(workdir: Path, **stores: Store) -> None:
 
 
 def _seen(sees: str, experiment: Experiment, victim: Victim) -> str:
-    """What an attack of this run sees, as it was released.
+    """Describe what an attack of this run sees of the released models.
 
     Args:
-      sees: what attacks of its kind see; see `registry`.
+      sees: the field `sees` of the attack's row; see `registry`.
     """
     if sees == "weights":
         return ViewConfig(precision=experiment.view.precision).what(victim)
@@ -206,7 +208,7 @@ def _seen(sees: str, experiment: Experiment, victim: Victim) -> str:
 
 
 def _trial(name: str, run: _Run) -> Trial:
-    """One attack of the run, as it was played."""
+    """Return the result of one attack of the run."""
     named = run.experiment.attacks[name]
     row, settings = named.row, named.settings
     arrays = stored.guesses(run.paths.workdir, name)
@@ -236,7 +238,7 @@ def _trial(name: str, run: _Run) -> Trial:
 
 
 def _about(run: _Run) -> dict[str, Any]:
-    """The subject of the report: training, data, models."""
+    """Return the subject of the report: training, data, models."""
     victim, training = run.developer.descent.victim, run.experiment.training
     results, targets = run.results, run.targets
     return {
@@ -263,6 +265,6 @@ def _about(run: _Run) -> dict[str, Any]:
 
 
 def _secret(developer: Factory) -> bool:
-    """Whether some randomness of training is told to nobody: then the seed isn't."""
+    """Return whether some randomness of training is unknown to the adversary."""
     able = developer.algorithm.capabilities
     return able.noisy or bool(able.random - able.public)

@@ -1,7 +1,7 @@
-"""Sentences about an audit's numbers, and about what they don't say.
+"""Sentences of reports: state an audit's or a run's numbers, and what they don't show.
 
-Nothing here says that something is safe. Where no attack succeeded the sentence has the
-upper end of the interval, and says that it is no protection.
+No sentence claims safety. If no attack succeeded, the sentence gives the upper end of
+the confidence interval, and says that this is no protection.
 """
 
 import math
@@ -11,16 +11,16 @@ from typing import Any
 from dp import rero
 
 Values = Mapping[str, Any]
-# Probability, over all rows, of saying that a bound is broken which holds.
+# Probability, over all rows, of reporting a violation of a bound that holds.
 _CHANCE = 0.05
 
-# What a bound by sampling assumes beyond noise, after "if ...".
+# What a bound with Poisson sampling assumes beyond noise, to follow "if ...".
 POISSON = (
     " and every record takes part in each step independently, with the declared"
     " probability, in secret"
 )
 
-# Why a part of an audit is missing that its user skipped.
+# Reason for a missing part of an audit that the user skipped.
 LEFT_OUT = "left out by whoever ran the audit (`--skip`)"
 
 NOT_SAID = (
@@ -39,7 +39,7 @@ NOT_SAID = (
 
 
 def share(rate: Values) -> str:
-    """Say a rate: "3 of 20 (15 %; 95 % interval 3 to 38 %)"."""
+    """Format a rate: "3 of 20 (15 %; 95 % interval 3 to 38 %)"."""
     return (
         f"{rate['successes']} of {rate['trials']} ({percent(rate['rate'])}; 95 %"
         f" interval {100 * rate['low']:.0f} to {percent_up(rate['high'])})"
@@ -47,27 +47,27 @@ def share(rate: Values) -> str:
 
 
 def percent(value: float | int | None) -> str:
-    """Say a share: "12 %"; "-" where there is none."""
+    """Format a share: "12 %"; "-" for None."""
     return "–" if value is None else f"{100 * value:.0f} %"  # noqa: RUF001
 
 
 def percent_up(value: float | int | None) -> str:
-    """Say a bound on a share, rounded up: what is printed holds too."""
+    """Format a bound on a share, rounded up so that the printed bound holds."""
     if value is None:
         return percent(value)
-    # What differs in the tenth digit is rounding of the bound's own computation.
+    # Differences in the tenth digit are rounding of the bound's computation.
     return f"{math.ceil(round(100 * value, 8))} %"
 
 
 def number_up(value: float | int | None) -> str:
-    """Say an epsilon, or noise that bounds something: four digits, rounded up."""
+    """Format an epsilon, or noise for a bound: four digits, rounded up."""
     if value is None or isinstance(value, int) or not math.isfinite(value):
         return number(value)
     return rero.rounded_up(value, 4)
 
 
 def number(value: float | int | None) -> str:
-    """Say a number in three digits; "-" where there is none."""
+    """Format a number in three digits; "-" for None."""
     if value is None:
         return "–"  # noqa: RUF001
     if value == 0:
@@ -78,19 +78,19 @@ def number(value: float | int | None) -> str:
 
 
 def seconds(value: float | int | None) -> str:
-    """Say a time in a table: "12 s", "3.4 min"."""
+    """Format a time in a table: "12 s", "3.4 min"."""
     if value is None:
         return "–"  # noqa: RUF001
     return f"{value:.3g} s" if value < 90 else f"{value / 60:.3g} min"
 
 
 def duration(value: float) -> str:
-    """Say a time in a sentence: "12 s", "3.4 minutes"."""
+    """Format a time in a sentence: "12 s", "3.4 minutes"."""
     return f"{value:.2g} s" if value < 90 else f"{value / 60:.2g} minutes"
 
 
 def verdict(values: Values) -> str:
-    """Say in one line whether records can be read out of the model."""
+    """Return one line on whether records can be read out of the model."""
     best, things = strongest(values), _things(values)
     if broken(values.get("bounds")):
         return (
@@ -98,8 +98,7 @@ def verdict(values: Values) -> str:
             " allows."
         )
     if best is None:
-        minutes = [row.get("needs_minutes") for row in values["attacks"]]
-        enough = min((m for m in minutes if m), default=None)
+        enough = values["enough_minutes"]
         again = "" if enough is None else f" Run again with `--minutes {enough}`."
         return f"No verdict: no attack finished.{again}"
     adversary = f"by someone who sees {best['sees']} and knows {best['knows']}"
@@ -122,11 +121,52 @@ def verdict(values: Values) -> str:
     )
 
 
-def first_lines(values: Values) -> list[str]:
-    """Say what wasn't finished, what could be read out, and what changes it.
+def remedy(values: Values) -> str:
+    """Say what to do, with numbers; "" where nothing was read, or noise is declared.
 
-    Returns: a sentence or more each. What wasn't finished is left out where there is
-      nothing of the kind, and stands behind an attack that read out every record.
+    The noise is the least whose bound on any attack is the threshold of the audit.
+    """
+    best, bounds = strongest(values), values.get("bounds") or {}
+    least, privacy = bounds.get("calibrated"), bounds.get("privacy")
+    if best is None or least is None or broken(bounds):
+        return ""
+    declared = (privacy or {}).get("noise_multiplier", 0.0)
+    if not best["success"]["successes"] or declared >= least["noise_multiplier"]:
+        return ""
+    sigma = number_up(least["noise_multiplier"])
+    most = f"more often than {percent_up(bounds['threshold'])}"
+    names = f"no attack then names it among {bounds['candidates']} candidates {most}"
+    if privacy is None:
+        return (
+            "To stop it, train with DP-SGD: clip each record's gradient, and add noise"
+            f" of {sigma} times the clipping norm for one step in which a record takes"
+            f" part, or {sigma} times the square root of the number of such steps (one"
+            f" an epoch in shuffled batches); {names}. `{least['command']}`"
+        )
+    about = [f"{least['steps']:,} steps"]
+    if (norm := privacy.get("clip_norm")) is not None:
+        about.insert(0, f"clipping norm {number(norm)}")
+    if (share_of := privacy.get("sampling_probability", 1.0)) < 1:
+        about.append(f"sampling probability {number(share_of)}")
+    if least["epsilon"] is not None:
+        spent = f"epsilon {number_up(least['epsilon'])} at delta {bounds['delta']:g}"
+        about.append(spent)
+    accuracy = {row["noise_multiplier"]: row["accuracy"] for row in bounds["rows"]}
+    measured = accuracy.get(least["noise_multiplier"])
+    now, text = values["subject"]["accuracy"], ""
+    if measured is not None:
+        text = f" Accuracy with it: {percent(measured)} (now {percent(now)})."
+    return (
+        f"To stop it, train with noise multiplier {sigma} ({', '.join(about)}):"
+        f" {names}.{text} `{least['command']}`"
+    )
+
+
+def first_lines(values: Values) -> list[str]:
+    """Return paragraphs: unfinished attacks, what was read out, and what changes it.
+
+    Unfinished attacks are left out if there are none, and come second if an attack read
+    out every record.
     """
     read, cut = read_out(values), unfinished(values)
     best = strongest(values)
@@ -137,13 +177,14 @@ def first_lines(values: Values) -> list[str]:
     )
     last = "; ".join(_bounded(values))
     lines = [read, *cut] if complete else [*cut, read]
-    return [*lines, f"{last[0].upper()}{last[1:]}."]
+    lines = [remedy(values), *lines] if best is not None else cut
+    return [*filter(None, lines), f"{last[0].upper()}{last[1:]}."]
 
 
 def unfinished(values: Values) -> list[str]:
-    """Say which attacks weren't finished or begun, and which records were left out.
+    """Name attacks that weren't finished or begun, and records that were left out.
 
-    Attacks that don't apply to such models aren't named: there is nothing to finish.
+    Attacks that don't apply to such models aren't named.
     """
     lines, things = [], _things(values)
     for row in values["attacks"]:
@@ -178,13 +219,13 @@ def unfinished(values: Values) -> list[str]:
 
 
 def not_attacked(values: Values) -> int:
-    """Count the records that an audit was asked to attack, and had no time for."""
+    """Count the records that an audit was to attack but had no time for."""
     asked = (values.get("configuration") or {}).get("targets") or 0
     return max(asked - values["subject"]["targets"], 0) if asked else 0
 
 
 def _things(values: Values) -> str:
-    """Return what records are called: rows of a table, or records."""
+    """Return the word for records: rows of a table, or records."""
     return "rows" if values["subject"]["kind"] == "table" else "records"
 
 
@@ -208,10 +249,10 @@ def strongest(values: Values) -> Values | None:
 
 
 def up_to(values: Values) -> tuple[str, str]:
-    """Say the largest upper end of the success of attacks, and whose.
+    """Return the largest upper end of the attacks' success intervals, and whose it is.
 
-    An attack that was finished for few records says less than one for all of them. The
-    second text is "" where it is that of the strongest.
+    An attack that was finished for few records has a wider interval. The second text is
+    "" if it is the strongest attack.
     """
     row = max(rated(values), key=lambda row: row["success"]["high"])
     whose, best = "", strongest(values)
@@ -221,7 +262,7 @@ def up_to(values: Values) -> tuple[str, str]:
 
 
 def read_out(values: Values) -> str:
-    """Say what attacks read out, and what a developer does about the strongest."""
+    """State what attacks read out, and a developer's remedy for the strongest."""
     best, what = strongest(values), _things(values)[:-1]
     if best is None:
         return (
@@ -264,14 +305,32 @@ def read_out(values: Values) -> str:
     return text
 
 
+def guessed(known: Values) -> str:
+    """Say what bound holds for whoever guesses as well as public records allow."""
+    texts = [
+        f"{percent_up(known[name]['gamma'])} for whoever guesses no better than {what}"
+        f" ({percent_up(known[name]['kappa'])} without the model)"
+        for name, what in (
+            ("fixed", "by the best fixed guess"),
+            ("nearest", "by the nearest public record"),
+        )
+    ]
+    return (
+        f"At noise multiplier {number_up(known['noise_multiplier'])}, a reconstruction"
+        f" with a mean squared error of at most {number(known['mse'])}, the median"
+        " distance of a target to its nearest public record, succeeds in at most"
+        f" {' and '.join(texts)}."
+    )
+
+
 def broken(bounds: Values | None) -> bool:
-    """Tell whether an attack did better than a bound allows, by more than chance."""
+    """Return whether an attack exceeded a bound, by more than chance."""
     rows = (bounds or {}).get("rows", [])
     return any(row["violation"] * len(rows) < _CHANCE for row in rows)
 
 
 def _bounded(values: Values) -> list[str]:
-    """Say what the bound says, of the noise that training declares."""
+    """State the bound for the noise that training declares."""
     bounds = values.get("bounds") or {}
     rows, calibrated = bounds.get("rows", []), bounds.get("calibrated")
     if broken(bounds):
@@ -279,7 +338,9 @@ def _bounded(values: Values) -> list[str]:
             "the attack did better than the bound allows: training doesn't do what it"
             " declares of its noise, and no bound holds"
         ]
-    if not bounds.get("privacy") and not rows:
+    privacy = bounds.get("privacy") or {}
+    declared = privacy.get("noise_multiplier")
+    if not declared:
         return [
             "no bound applies, as training declares no noise: only that would be a"
             " guarantee"
@@ -287,11 +348,10 @@ def _bounded(values: Values) -> list[str]:
     threshold = bounds.get("threshold", 0.5)
     bounding = [row for row in rows if row["bound"] < 1]
     nearest = min(bounding, key=lambda r: abs(r["bound"] - threshold), default=None)
-    parts, privacy = [], bounds.get("privacy", {})
+    parts = []
     if not rows:
         parts.append("the noise that training declares wasn't held against an attack")
     sampled = POISSON if privacy.get("sampling_probability", 1.0) < 1 else ""
-    declared = privacy.get("noise_multiplier")
     shipped = next((r for r in rows if r["noise_multiplier"] == declared), nearest)
     if shipped is not None and shipped["bound"] < 1:
         parts.append(

@@ -1,4 +1,4 @@
-"""Launchers: they start the workers that fill a shadow data set.
+"""Launchers of the workers that fill a shadow data set: here, on Slurm, on Ray.
 
 launch   the protocol of launchers
 local    this process makes all blocks
@@ -6,10 +6,10 @@ share    one of several independent workers, such as the tasks of a Slurm array
 tasks    Ray tasks, one per block
 table    launchers by name
 
-The store itself is the queue. A worker takes a block that nobody has finished, makes it
-and commits it; the first commit of a block stays. So workers may die, be late or repeat
-work, and a launcher needs no state. To add one, write a file with a `Launch` and
-register it by name.
+The store itself is the queue. A worker takes an unfinished block, makes it and commits
+it; the first commit of a block stays. So workers may die, be late or repeat work, and a
+launcher needs no state. To add a launcher, write a file with a `Launch` and register it
+by name.
 """
 
 from shadow.launchers.launch import Launch, Prepare

@@ -1,4 +1,4 @@
-"""The protocol of launchers: fill stores, by workers that the launcher starts."""
+"""The protocol of launchers, which start workers to fill shadow stores."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
@@ -13,7 +13,7 @@ several."""
 
 @runtime_checkable
 class Launch(Protocol):
-    """A launcher, which fills all stores of `prepare`."""
+    """A launcher: a callable that fills all stores of `prepare`."""
 
     def __call__(
         self,

@@ -1,4 +1,4 @@
-"""The local launcher: this process makes all blocks, on all of its devices."""
+"""The local launcher: this process trains all shadow models, on all of its devices."""
 
 from collections.abc import Callable
 

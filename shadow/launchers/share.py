@@ -1,8 +1,8 @@
-"""A launcher for independent workers, such as the tasks of a Slurm array.
+"""The launcher of one of several independent workers, such as a Slurm array's tasks.
 
-Workers don't communicate. Each makes its own share of the blocks, and then any blocks
-that are still missing, so that live workers finish the work of dead ones. Any worker
-may die, be restarted or run twice; to resume, start the workers again.
+Workers don't communicate. Each makes its share of the blocks, and then any blocks that
+are still missing, so that live workers finish the work of dead ones. Any worker may
+die, be restarted or run twice; to resume, start the workers again.
 """
 
 import dataclasses
@@ -56,7 +56,7 @@ class Share:
         on_block: Callable[[], None] = lambda: None,
     ) -> None:
         """Fill this worker's share, then whatever is missing; see `Launch`."""
-        # Not seeded by the index: whoever is started twice shall not work twice.
+        # Not seeded by the index, so that a worker started twice doesn't repeat work.
         order = random.SystemRandom()
         for store in prepare():
             with bars.bar(

@@ -11,13 +11,12 @@ from shadow.launchers.tasks import Ray
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A launcher and its options.
+    """A launcher in the table, with its options.
 
     Attributes:
       make: options by name -> the launcher.
       options: names of the options that `make` takes.
-      source: place of a launcher of the user's own (`checks.place`); None: the
-        toolkit's.
+      source: place of a user's launcher (`checks.place`); None: the toolkit's.
     """
 
     make: Callable[..., Launch]
@@ -34,7 +33,7 @@ _ROWS = {
 def register(name: str, launch: Launch) -> None:
     """Register a user's launcher under a name.
 
-    Raises: ValueError: another one has that name.
+    Raises: ValueError: another launcher has that name.
     """
     source = checks.place(launch)
     # The configuration file that registers it may be read twice.
@@ -46,6 +45,6 @@ def register(name: str, launch: Launch) -> None:
 def find(name: str) -> Row:
     """Return the row of a name.
 
-    Raises: ValueError: unknown; the message names the nearest.
+    Raises: ValueError: the name is unknown; the message has the nearest one.
     """
     return _ROWS[checks.choice("launcher", name, _ROWS)]

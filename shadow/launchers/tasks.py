@@ -29,22 +29,22 @@ from shadow.launchers.launch import Prepare
 from shadow.reserved import NoAcceleratorError
 from shadow.store import Store
 
-_RAISED, _LOST = 3, 10  # times that a block may, before it is set aside
-_SET_ASIDE = 3  # blocks, after which nothing is likely to work
-_SLOW = 3.0  # times the median
+_RAISED, _LOST = 3, 10  # errors or losses of a block, after which it is set aside
+_SET_ASIDE = 3  # blocks set aside, after which the launcher gives up
+_SLOW = 3.0  # medians of a block's time
 FORWARDED = ("TFDS_DATA_DIR",)
-# Whatever else is forwarded: they decide bits, places and devices.
+# Always forwarded: they decide bits, the compilation cache and devices.
 _ALWAYS = ("XLA_FLAGS", "JAX_PLATFORMS", compiled.VARIABLE)
-_PART = 0.9  # of a card that workers who share it may take; the rest is CUDA's own
+_PART = 0.9  # of a card's memory for the workers that share it; CUDA needs the rest
 _LISTEN = 1.0  # seconds without news, after which stragglers are looked for
-_prepared: dict[str, list[Store]] = {}  # of this worker process, by run
+_prepared: dict[str, list[Store]] = {}  # stores of this worker process, by run
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Ray:
     """A launcher of Ray tasks; see the module's docstring.
 
-    The process that calls it is kept from opening an accelerator, if it hasn't yet.
+    It keeps the calling process from opening an accelerator, if none is open yet.
 
     Attributes:
       address: the address of a cluster, "auto" for the one that this machine belongs
@@ -53,8 +53,8 @@ class Ray:
       gpus: accelerators per task; None: one where the cluster has some, else none. A
         part of one, such as 0.25, puts several workers on one card, each with its part
         of the memory.
-      memory: bytes per task that Ray sets aside, so that a node takes no more tasks
-        than it can hold.
+      memory: bytes per task that Ray reserves, so that a node takes no more tasks than
+        fit.
       forward: names of environment variables that workers are given, beside those of
         JAX. They can be seen in Ray's dashboard; credentials are better put on the
         nodes.
@@ -86,7 +86,7 @@ class Ray:
           NoAcceleratorError: tasks are given GPUs, and their JAX has none.
           RuntimeError: blocks that can't be made; says which and why.
         """
-        # What Ray has to say of lost workers goes to stderr; stdout is the caller's.
+        # Ray's messages on lost workers go to stderr; stdout is for results.
         with contextlib.redirect_stdout(sys.stderr):
             self._run(module(), prepare, progress, on_block)
 
@@ -101,7 +101,7 @@ class Ray:
                 " have the GPUs; one that it has opened already stays open.",
                 file=sys.stderr,
             )
-        stores = prepare()  # they are there before the first worker looks
+        stores = prepare()  # so stores exist before the first worker opens them
         began = not ray.is_initialized()
         if began:
             self._connect(ray)
@@ -111,7 +111,7 @@ class Ray:
                 gpus = float(ray.cluster_resources().get("GPU", 0) > 0)
             run = f"{os.getpid()}-{time.time_ns()}"
             task = _task(ray, self, gpus)
-            prepare_once = ray.put(prepare)  # once a node, not once a task
+            prepare_once = ray.put(prepare)  # once per node, not once per task
             for number, store in enumerate(stores):
 
                 def submit(block: int, number: int = number) -> Any:
@@ -127,7 +127,7 @@ class Ray:
     def _connect(self, ray: Any) -> None:
         """Connect to a cluster, or to one started on this machine."""
         with warnings.catch_warnings():
-            # Ray's own processes are begun by fork and, at once, exec.
+            # Ray starts its processes by fork and an immediate exec.
             warnings.filterwarnings("ignore", r"os.fork\(\) was called", RuntimeWarning)
             ray.init(
                 address=self.address,
@@ -193,7 +193,7 @@ class _Queue:
                         self._nodes[done] += rows[block]
                         bar.update(rows[block])
                         on_block()
-            for task in self._flying:  # of blocks that another one has made by now
+            for task in self._flying:  # their blocks are done by other tasks
                 self._ray.cancel(task, force=True)
             seconds = time.monotonic() - started
             if self._nodes and not bar.disable:
@@ -206,7 +206,7 @@ class _Queue:
             raise self._error()
 
     def _hand_out(self) -> None:
-        """Submit one task more than run at once, so no worker waits for the driver."""
+        """Submit one task more than can run, so no worker waits for the driver."""
         room = self._slots() + 1 - len(self._flying)
         while room > 0 and self._waiting:
             self._send(self._waiting.popleft())
@@ -239,7 +239,7 @@ class _Queue:
             self._raised[block] += 1
             cause = error.cause if isinstance(error.cause, Exception) else error
             if isinstance(cause, NoAcceleratorError) and not self._took:
-                raise cause from None  # so it is on every node, as far as is known
+                raise cause from None  # other nodes would probably raise it too
             self._again(block, f"{type(cause).__name__}: {cause}")
         except self._ray.exceptions.RayError as error:
             self._lost[block] += 1
@@ -274,7 +274,7 @@ def module() -> Any:
     Raises: ImportError: it isn't installed; names the extra.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # Without it a task without accelerators sees all of them.
+    # Otherwise a task without accelerators sees all of them.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
         return importlib.import_module("ray")
@@ -285,7 +285,7 @@ def module() -> Any:
 
 
 def _task(ray: Any, options: Ray, gpus: float) -> Any:
-    """Return the remote function that makes a block."""
+    """Return the remote function that trains a block."""
     variables = {
         name: os.environ[name]
         for name in (*options.forward, *_ALWAYS)
@@ -295,7 +295,7 @@ def _task(ray: Any, options: Ray, gpus: float) -> Any:
     if 0 < gpus < 1:
         variables["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{_PART * gpus:.4f}"
     if not gpus:
-        # Ray hides no GPU from a task that asks for none; nor does it limit threads.
+        # Ray neither hides GPUs from a task without any nor limits threads.
         variables |= {"JAX_PLATFORMS": "cpu", "NPROC": str(options.cpus)}
     remote = ray.remote(max_calls=0, max_retries=0)(_make)
     return remote.options(
@@ -313,13 +313,13 @@ def _for_a_block(store: Store) -> Store:
     together = factory.models_at_once
     if together <= block:
         return store
-    # As many on each device.
+    # The same number on each device.
     width = max(1, factory.trained_with["width"] * block // together)
     return store.filled_by(dataclasses.replace(factory, width=width))
 
 
 def _make(run: str, prepared: list[Any], number: int, block: int) -> dict[str, Any]:
-    """Make one block of the store of that number; runs in a worker."""
+    """Train one block of store `number`; runs in a worker."""
     import ray
 
     if run not in _prepared:

@@ -1,11 +1,11 @@
-"""Training algorithms: D_-, a target and randomness in, theta out.
+"""Training algorithms A, the toolkit's or a user's: D_-, target, keys in, theta out.
 
 algorithm         the protocol of an A, and its capabilities
-foreign           functions of the user's as an A
-versions          of such functions: what decides what they do
+foreign           a user's training function as an A
+versions          versions of such functions, by a hash of their source
 linearity         whether an optimiser is linear
-epochs            losses, batches and keys of an epoch
-gradient_descent  the toolkit's own A: SGD, momentum, Adam, mini-batches, privacy
+epochs            losses and mini-batches of an epoch
+gradient_descent  the toolkit's A: SGD, momentum, Adam, mini-batches, privacy
 gram_form         full-batch training in the span of the data
 private           sums of clipped gradients, with noise
 seeds             families of seeds that initialisations are drawn from

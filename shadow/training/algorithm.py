@@ -1,10 +1,10 @@
-"""The protocol of training algorithms A: what the factory and attacks ask of one.
+"""The protocol of a training algorithm A, for the factory and attacks that retrain.
 
-Whatever turns D_-, targets and randomness into weights is an A. The toolkit's own is
-`gradient_descent.GradientDescent`; any function of the user's is one by way of
-`foreign.JaxFunction` or `foreign.PythonFunction`. What an A can do beside being run is
-told by its `Capabilities`, and used where it is there: an A that can't be batched is
-run model by model in processes, one without derivatives is differentiated by runs.
+An A turns D_-, targets and randomness into weights. The toolkit's is
+`gradient_descent.GradientDescent`; `foreign.JaxFunction` and `foreign.PythonFunction`
+make one of a user's function. Its `Capabilities` say what it can do besides running: an
+A that can't be batched runs one model at a time in processes, and one without
+derivatives is differentiated by finite differences of runs.
 """
 
 import dataclasses
@@ -22,20 +22,20 @@ AnyArray = Array | np.ndarray
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Capabilities:
-    """What can be done with an A, and who knows its randomness.
+    """The ways in which an A can be run, and who knows its randomness.
 
     Attributes:
       batched: it is a pure function of JAX, and runs under `vmap` with D_- shared.
-      differentiable: JVPs and VJPs go through it.
+      differentiable: it has JVPs and VJPs.
       in_span: it keeps the first layer's weights in the span of the data (`gram_form`).
       deterministic: the same inputs and the same randomness give the same weights.
       random: the randomness that it draws, by name: "initialisation" (theta_0), and
         "key" (the order of mini-batches; of a user's function, everything).
-      public: the part of `random` that everyone is told.
-      noisy: whether it adds noise that nobody is ever told.
+      public: the part of `random` that is public.
+      noisy: whether it adds noise, which is always secret.
       one_by_one: the models of a batch are trained one after another, in one program:
         for programs that are slow under `vmap`.
-      on_cards: it isn't batched, and trains on an accelerator of its own.
+      on_cards: it isn't batched, and each run has an accelerator to itself.
     """
 
     batched: bool
@@ -55,10 +55,9 @@ class Draw:
     """One draw of the randomness of A.
 
     Attributes:
-      start: (params,), theta_0; None where A makes its own.
-      key: the randomness that A draws its own randomness from, as `Algorithm.own_key`
-        makes it.
-      noise_key: the key of noise that nobody is told.
+      start: (params,), theta_0; None where A makes it itself.
+      key: the key of A's randomness, as `Algorithm.own_key` makes it.
+      noise_key: the key of noise, which is secret.
     """
 
     start: Any = None
@@ -72,23 +71,23 @@ class Algorithm(Protocol):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What can be done with it."""
+        """How A can be run."""
 
     @property
     def configuration(self) -> dict[str, Any]:
-        """JSON-able; what decides its weights, its version included."""
+        """All that decides A's weights, its version included; JSON-able."""
 
     def layout(self, fixed: Examples) -> tuple[Slice, ...]:
-        """Which slice of theta is which array, when trained on D_- and one target."""
+        """Return which slice of theta is which array, for D_- and one target."""
 
     def initialise(self, key: Array) -> AnyArray | None:
-        """Theta_0 (params,); None where A makes its own."""
+        """Draw theta_0 (params,); None where A makes it itself."""
 
     def own_key(self, key: Array) -> Any:
-        """A JAX key as what A takes in its place, such as an integer."""
+        """Convert a JAX key to what A takes in its place, such as an integer."""
 
     def quiet(self) -> "Algorithm":
-        """The same without its noise."""
+        """Return the same A without its noise."""
 
     def __call__(
         self,
@@ -97,7 +96,7 @@ class Algorithm(Protocol):
         labels: AnyArray,
         draw: Draw,
     ) -> AnyArray:
-        """Train on D_- and one or several targets, which are the last of the set.
+        """Train on D_- and one or several targets, which come last in the set.
 
         Args:
           fixed: images (fixed, height, width, channels) float32 and labels (fixed,)
@@ -111,7 +110,7 @@ class Algorithm(Protocol):
 def joined(
     fixed: tuple[AnyArray, AnyArray], images: AnyArray, labels: AnyArray, numpy: Any
 ) -> tuple[Any, Any]:
-    """D_- and targets as one set; `numpy` is numpy or jax.numpy."""
+    """Join D_- and targets to one set; `numpy` is numpy or jax.numpy."""
     return (
         numpy.concatenate([fixed[0], images]),
         numpy.concatenate([fixed[1], labels]),

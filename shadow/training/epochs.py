@@ -1,4 +1,4 @@
-"""What an epoch of gradient descent is made of: losses, batches, who takes part."""
+"""Losses, mini-batches and participation counts for `gradient_descent`'s epochs."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from shadow.training.private import participants
 def cross_entropy(
     logits: Float[Array, "examples classes"], labels: Int32[Array, " examples"]
 ) -> Float[Array, " examples"]:
-    """Cross-entropy of each example, in nats.
+    """Compute the cross-entropy of each example, in nats.
 
     The same as optax's; laid out (classes, examples) like the victims' activations,
     which makes the whole training about 6 % faster on a CPU.
@@ -27,24 +27,24 @@ def cross_entropy(
 def epoch_batches(
     key: Array, num_examples: int, batch_size: int
 ) -> Int32[Array, "batches batch_size"]:
-    """One epoch's mini-batches: a random order of 0 .. num_examples - 1, cut up.
+    """Draw an epoch's mini-batches: a random order of 0 .. num_examples - 1, cut up.
 
-    The last batch is filled with `num_examples + 1`, which is nobody's index; index
+    The last batch is filled with `num_examples + 1`, the index of no example; index
     num_examples - 1 is the target, the others are positions in the fixed set.
     """
     order = jax.random.permutation(key, num_examples).astype(jnp.int32)
     missing = -num_examples % batch_size
-    nobody = jnp.full((missing,), num_examples + 1, jnp.int32)
-    return jnp.concatenate([order, nobody]).reshape(-1, batch_size)
+    padding = jnp.full((missing,), num_examples + 1, jnp.int32)
+    return jnp.concatenate([order, padding]).reshape(-1, batch_size)
 
 
 def span_losses(
     fixed_labels: Int32[Array, " fixed"], target_labels: Int32[Array, " targets"]
 ) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
-    """The two shares of the full-batch loss, functions of logits (examples, classes).
+    """Return the two shares of the full-batch loss, as functions of logits.
 
-    Returns: (that of the fixed set, that of the targets), each divided by the number of
-      all examples.
+    Returns: (share of the fixed set, share of the targets), each divided by the number
+      of all examples.
     """
     count = len(fixed_labels) + len(target_labels)
 
@@ -61,10 +61,10 @@ def steps_taken(
 
     Args:
       privacy: sampling and noise of the training.
-      epochs: its steps.
+      epochs: the number of steps.
       key: the key that `GradientDescent.train` gets for the order.
       num_fixed: size of D_-.
-    Returns: one count an example of D_-, and last that of the target.
+    Returns: one count per example of D_-, and last that of the target.
     """
     count = num_fixed + 1
 

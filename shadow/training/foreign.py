@@ -1,14 +1,14 @@
-"""The user's own training function as an algorithm A.
+"""Adapters that make a user's training function an algorithm A.
 
     train(images, labels, key) -> weights, as any tree of arrays
 
 `JaxFunction` takes one that JAX can trace: it is batched and differentiated like the
-toolkit's own. `PythonFunction` takes any other, such as one around scikit-learn or
-PyTorch; it is run model by model in processes, and gets an integer as its key.
+toolkit's A. `PythonFunction` takes any other, such as one around scikit-learn or
+PyTorch; it runs one model at a time in processes, and gets an integer as its key.
 
-Its version is part of every record, so that nothing made by one version is passed off
-as made by another: by default a hash of the file that defines it and of the values that
-it holds (`versions`), or a string of the user's choice.
+The function's version is part of every record, so that results of two versions are
+never mixed: by default a hash of the file that defines it and of the values that it
+holds (`versions`), or a string of the user's choice.
 """
 
 import dataclasses
@@ -29,12 +29,12 @@ from shadow.training.versions import source_hash
 from shadow.victims import Slice
 
 Train = Callable[[Any, Any, Any], Any]
-_SEEDS = 2**31  # what other libraries take
+_SEEDS = 2**31  # the range of seeds that other libraries take
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class _Function:
-    """What both kinds have in common; see them."""
+    """The common part of `JaxFunction` and `PythonFunction`."""
 
     train: Train
     key_is_public: bool = True
@@ -60,7 +60,7 @@ class _Function:
 
     @property
     def _capabilities(self) -> Capabilities:
-        """Of something that can only be run."""
+        """Return the capabilities of a function that can only be run."""
         everything = frozenset({"key"})
         return Capabilities(
             batched=False,
@@ -70,10 +70,10 @@ class _Function:
         )
 
     def initialise(self, key: Array) -> None:
-        """None: the function makes its own."""
+        """Return None: the function makes theta_0 itself."""
 
     def quiet(self) -> "_Function":
-        """The same: it adds no noise that it doesn't draw from its key."""
+        """Return the same A: it draws all noise from its key."""
         return self
 
 
@@ -84,14 +84,14 @@ class JaxFunction(_Function):
     Attributes:
       train: (images (examples, height, width, channels), labels (examples,), key) ->
         any PyTree of arrays. Pure: all its randomness comes from the key.
-      key_is_public: whether all models share a key that everyone is told, the
-        initialisation by way of it; otherwise each model has its own, told to nobody.
+      key_is_public: whether all models share a public key, and so the initialisation;
+        otherwise each model has another, secret key.
       version: names this version of `train`; None: a hash of its file, see `versions`.
       precision: the precision of its matrix products, as `jax.default_matmul_precision`
-        takes it; None: what is in force when this is made, which is how the user
+        takes it; None: the one in force when this is made, which is how the user
         trains. It is part of A: on a GPU, JAX's default rounds products to ten bits
         (TF32).
-    Raises: ValueError: there is no version, and no file to hash.
+    Raises: ValueError: no version is given, and there is no file to hash.
     """
 
     precision: str | None = None
@@ -119,13 +119,13 @@ class JaxFunction(_Function):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Batched and differentiable, as a function of JAX is."""
+        """Batched and differentiable, like every function of JAX."""
         return dataclasses.replace(
             self._capabilities, batched=True, differentiable=True
         )
 
     def layout(self, fixed: Examples) -> tuple[Slice, ...]:
-        """From the shapes alone; nothing is trained."""
+        """Return the layout from shapes alone; nothing is trained."""
         count = len(fixed) + 1
         images = jax.ShapeDtypeStruct((count, *fixed.image_shape), jnp.float32)
         labels = jax.ShapeDtypeStruct((count,), jnp.int32)
@@ -144,7 +144,7 @@ class JaxFunction(_Function):
     ) -> Array:
         """Run the user's function; see `Algorithm`."""
         with jax.default_matmul_precision(self.precision):
-            # Adam's root of a zero gradient has no slope; see `roots`.
+            # Adam's root has an infinite slope at a zero gradient; see `roots`.
             train = with_finite_slopes(self.train)
             trained = train(*joined(fixed, images, labels, jnp), draw.key)
         return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(trained)])
@@ -152,17 +152,17 @@ class JaxFunction(_Function):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class PythonFunction(_Function):
-    """Any function as an algorithm A; run in processes, one model after another each.
+    """Any Python function as an algorithm A, run in worker processes.
 
     Attributes:
       train: (images (examples, height, width, channels) float32, labels (examples,)
         int32, key, an int) -> any tree of arrays or tensors: lists, tuples, dicts.
-      key_is_public, version: see `JaxFunction`, which has the same.
+      key_is_public, version: as in `JaxFunction`.
       deterministic: whether equal arguments give equal weights; otherwise weights are
         averaged over runs, and no attack is exact.
-      on_cards: whether it trains on a GPU. Then there is one process a card, which sees
-        no other card, and not one a core.
-    Raises: ValueError: there is no version, and no file to hash.
+      on_cards: whether it trains on a GPU. Then there is one process per card, which
+        sees no other card; otherwise one per core.
+    Raises: ValueError: no version is given, and there is no file to hash.
     """
 
     deterministic: bool = True
@@ -173,7 +173,7 @@ class PythonFunction(_Function):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Nothing but that it can be run."""
+        """No more than that it can be run."""
         return dataclasses.replace(
             self._capabilities,
             deterministic=self.deterministic,
@@ -181,8 +181,8 @@ class PythonFunction(_Function):
         )
 
     def layout(self, fixed: Examples) -> tuple[Slice, ...]:
-        """Known from one training, of D_- and a copy of its first point."""
-        # What may decide the sizes of a model's arrays.
+        """Return the layout from one training on D_- and a copy of its first point."""
+        # Only these may decide the sizes of a model's arrays.
         kind = len(fixed), fixed.image_shape, fixed.num_classes
         if kind not in self._layouts:
             data = joined(
@@ -196,7 +196,7 @@ class PythonFunction(_Function):
         return self._layouts[kind]
 
     def own_key(self, key: Array) -> int:
-        """An integer in [0, 2**31)."""
+        """Convert a JAX key to an integer in [0, 2**31)."""
         return int(jax.random.bits(key, dtype=jnp.uint32)) % _SEEDS
 
     def __call__(
@@ -208,7 +208,7 @@ class PythonFunction(_Function):
     ) -> np.ndarray:
         """See `Algorithm`; in the precision that the function trains in.
 
-        Raises: RuntimeError: the function raised; says what.
+        Raises: RuntimeError: the function raised; has its message.
         """
         data = joined(
             fixed, np.asarray(images, np.float32), np.asarray(labels, np.int32), np
@@ -225,9 +225,9 @@ class PythonFunction(_Function):
 
 
 def layout_of(trained: Any) -> tuple[Slice, ...]:
-    """The slices of theta, from a tree of arrays, in the order of its leaves.
+    """Return the slices of theta for a tree of arrays, in the order of its leaves.
 
-    Raises: ValueError: something in it is no array of numbers.
+    Raises: ValueError: a leaf isn't an array of numbers.
     """
     paths, _ = jax.tree_util.tree_flatten_with_path(trained)
     layout, start = [], 0
@@ -243,7 +243,7 @@ def layout_of(trained: Any) -> tuple[Slice, ...]:
 
 
 def _array(leaf: Any) -> np.ndarray:
-    """A leaf as an array of numbers, also if it is a tensor that tracks gradients."""
+    """Return a leaf as an array of numbers, also a tensor that tracks gradients."""
     if hasattr(leaf, "detach"):
         leaf = leaf.detach().cpu().numpy()
     array = np.asarray(leaf)

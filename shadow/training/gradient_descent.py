@@ -1,8 +1,8 @@
-"""The toolkit's own A: gradient descent, as one pure function.
+"""The toolkit's training algorithm A: gradient descent on a victim, as a pure function.
 
 The same inputs give the same bits on the same kind of device. Randomness that the
 adversary may know, the initialisation and the order of mini-batches, comes in as
-arguments; who knows it is decided by whoever passes it (see `shadow.factory`).
+arguments; the caller decides who knows it (see `shadow.factory`).
 
 The fixed set stays one array for all models. The loss is (sum over D_- + loss of z)/n,
 so under `vmap` over z the target is a separate rank-one term and no model gets a copy
@@ -45,15 +45,15 @@ State = Any  # (params, state of the optimiser)
 SHUFFLINGS = ("auto", "known", "unknown")
 INITIALISATIONS = ("random", "seeded", "shared")
 _RECORDED = ("epochs", "batch_size", "weight_decay", "initialisation", "shuffling")
-REVISION = 2  # of A and the keys it gets; see `shadow.records`
+REVISION = 2  # of A and its use of keys; see `shadow.records`
 
 
 def revisions(configuration: Mapping[str, Any]) -> dict[str, int]:
-    """Say which revisions decide weights that are trained under a configuration.
+    """Return the revisions that decide weights trained under a configuration.
 
     Args:
-      configuration: a record's; "algorithm" is that of `GradientDescent`, "training"
-        that of an experiment.
+      configuration: that of a record; "algorithm" is that of `GradientDescent`,
+        "training" that of an experiment.
     """
     parts = (configuration.get(name) for name in ("algorithm", "training"))
     private = any(isinstance(part, Mapping) and part.get("privacy") for part in parts)
@@ -70,9 +70,9 @@ class GradientDescent:
 
     Attributes:
       victim: the network that is trained.
-      optimiser: any optax transformation of mean gradients into steps. Where it is
-        linear (`linearity`), as that of SGD with momentum is, full batches train a
-        dense first layer in the span of the data (`gram_form`).
+      optimiser: any optax transformation of mean gradients into steps. If it is linear
+        (`linearity`), like SGD with momentum, full batches train a dense first layer in
+        the span of the data (`gram_form`).
       epochs: passes over D_- + z.
       batch_size: None for full batch (the paper's default); otherwise each epoch goes
         through D_- + z in a new random order; its last batch may be smaller.
@@ -81,14 +81,14 @@ class GradientDescent:
         "seeded": one per model, as `jax.random.key(seed)` draws it from a secret
         integer of 32 bits, which is what training scripts do.
       shuffling: "known": one order of mini-batches for all models, which is public;
-        "unknown": a new one per model, which nobody else knows. No effect on full
-        batches. With privacy it decides who knows which examples take part in which
-        step: sampling amplifies privacy only while it is secret. "auto": "unknown" with
+        "unknown": a new one per model, which is secret. No effect on full batches.
+        With privacy it decides who knows which examples take part in which step:
+        sampling amplifies privacy only while it is secret. "auto": "unknown" with
         privacy, "known" without.
       privacy: clipping and noise; an epoch is then one step. The sum of clipped
         gradients is divided by the expected size of the batch, which is public.
-      form: the form of the network that it is trained in, one of `victim.forms`; None:
-        what suits the device. All forms compute the same function; weights agree within
+      form: the form in which the network is computed, one of `victim.forms`; None: the
+        device's default. All forms compute the same function; weights agree within
         float32 rounding.
     Raises: FieldError: a field out of its range, or the victim has no such form.
     Source: Balle et al. 2022, Section V-A; Table V.
@@ -133,14 +133,14 @@ class GradientDescent:
 
     @property
     def order_is_public(self) -> bool:
-        """Whether the order of mini-batches, or who is sampled when, is public."""
+        """Whether the order of mini-batches, or of sampling, is public."""
         if self.shuffling == "auto":
             return not self.privacy.on
         return self.shuffling == "known"
 
     @property
     def capabilities(self) -> Capabilities:
-        """Everything; who knows the randomness is decided by the configuration."""
+        """All capabilities; the configuration decides who knows the randomness."""
         ordered = self.batch_size is not None
         ordered |= self.privacy.sampling_probability < 1
         public = {
@@ -161,7 +161,7 @@ class GradientDescent:
 
     @functools.cached_property
     def configuration(self) -> dict[str, Any]:
-        """What decides weights, JSON-able; the victim's part is its fingerprint.
+        """All that decides weights, JSON-able; the victim as its fingerprint.
 
         The optimiser is a hash of what it computes.
         """
@@ -182,7 +182,7 @@ class GradientDescent:
 
     @functools.cached_property
     def optimise(self) -> optax.GradientTransformation:
-        """The optimiser, after the L2 penalty where there is one."""
+        """Return the optimiser, after the L2 penalty where there is one."""
         if not self.weight_decay:
             return self.optimiser
         return optax.chain(optax.add_decayed_weights(self.weight_decay), self.optimiser)
@@ -194,12 +194,12 @@ class GradientDescent:
         return linearity.is_linear(self.optimiser, params)
 
     def require_plain_penalty(self) -> None:
-        """Refuse an optimiser that decays weights by itself.
+        """Raise if the optimiser itself decays weights.
 
-        For attacks on stationary points: there the gradient of the loss with the
+        Attacks on stationary points need this: there the gradient of the loss with the
         penalty of `weight_decay` is zero, and that of another penalty isn't known.
 
-        Raises: FieldError: it moves weights where the gradient is zero.
+        Raises: FieldError: the optimiser moves weights where the gradient is zero.
         """
         params = jax.eval_shape(self.victim.init, jax.random.key(0))
         if not linearity.rests(self.optimiser, params):
@@ -248,7 +248,7 @@ class GradientDescent:
     def __call__(
         self, fixed: Fixed, images: AnyArray, labels: AnyArray, draw: Draw
     ) -> Float[Array, " params"]:
-        """See `Algorithm`. All targets but the last lie at the end of D_-."""
+        """See `Algorithm`. All targets but the last join the end of D_-."""
         if len(images) > 1:
             fixed = (
                 jnp.concatenate([fixed[0], images[:-1]]),
@@ -261,22 +261,22 @@ class GradientDescent:
         )
 
     def losses(self, params: Params, images: AnyArray, labels: AnyArray) -> Array:
-        """Cross-entropy of each example, in nats."""
+        """Compute the cross-entropy of each example, in nats."""
         return cross_entropy(self.victim.apply(params, images), jnp.asarray(labels))
 
     def target_loss(self, params: Params, target: Target) -> Array:
-        """Cross-entropy of z, in nats."""
+        """Compute the cross-entropy of z, in nats."""
         image, label = (jnp.asarray(part)[None] for part in target)
         return self.losses(params, image, label)[0]
 
     def update(self, state: State, gradient: Params) -> State:
-        """One step of the optimiser along a mean gradient."""
+        """Take one step of the optimiser along a mean gradient."""
         params, optimiser_state = state
         step, optimiser_state = self.optimise.update(gradient, optimiser_state, params)
         return optax.apply_updates(params, step), optimiser_state
 
     def groups_for(self, num_fixed: int) -> Groups | None:
-        """The form for few examples at a time, where a step takes more than those."""
+        """Return the form in groups of examples, if a step has more than one group."""
         groups = self.victim.form(self.form)
         if groups is None or self.privacy.on:
             return None
@@ -291,7 +291,7 @@ class GradientDescent:
         target: Target,
         has_target: Any,
     ) -> Params:
-        """The mean gradient of examples of D_-, and of z where `has_target` is 1."""
+        """Return the mean gradient of examples of D_-, and of z if `has_target`."""
         total = grouped.gradient(groups, cross_entropy, params, examples)
         of_target = jax.grad(self.target_loss)(params, target)
         count = examples.weights.sum() + has_target
@@ -300,7 +300,7 @@ class GradientDescent:
         )
 
     def full_batch_epoch(self, state: State, fixed: Fixed, target: Target) -> State:
-        """One step on all of D_- + z."""
+        """Take one step on all of D_- + z."""
 
         def loss(params: Params) -> Array:
             total = self.losses(params, *fixed).sum() + self.target_loss(params, target)
@@ -311,7 +311,7 @@ class GradientDescent:
     def mini_batch_epoch(
         self, state: State, fixed: tuple[AnyArray, AnyArray], target: Target, key: Array
     ) -> State:
-        """A step on each mini-batch of one random order of D_- + z.
+        """Take a step on each mini-batch of one random order of D_- + z.
 
         With groups, the fixed images are prepared ones.
         """
@@ -349,7 +349,7 @@ class GradientDescent:
         part: Float[Array, " examples"] | None,
         noise_key: Array | None,
     ) -> State:
-        """One step along a noisy sum of clipped gradients."""
+        """Take one step along a noisy sum of clipped gradients."""
         private = PrivateSteps(
             victim=self.victim,
             privacy=self.privacy,
@@ -361,7 +361,7 @@ class GradientDescent:
         return self.update(state, jax.tree.map(lambda leaf: leaf / divisor, total))
 
     def train_in_span(self, init: Params, fixed: Fixed, target: Target) -> Params:
-        """All full-batch epochs, with the first layer in the span of the data."""
+        """Train all full-batch epochs, with the first layer in the span of the data."""
         assert self.victim.first is not None
         (images, labels), (image, label) = fixed, target
         fixed_loss, target_loss = span_losses(
@@ -386,15 +386,15 @@ class GradientDescent:
         key: Array,
         noise_key: Array | None = None,
     ) -> Params:
-        """Train from parameters of the victim: pure, to be put under `jit` and `vmap`.
+        """Train from the victim's parameters; pure, for use under `jit` and `vmap`.
 
         Args:
           init: the victim's parameters, theta_0.
           fixed: images (fixed, height, width, channels) float32 and labels (fixed,)
             int32 of D_-.
           target: image and label of z.
-          key: draws the order of mini-batches, or who takes part in a private step;
-            not used with full batches.
+          key: draws the order of mini-batches, or the examples of a private step; not
+            used with full batches.
           noise_key: draws the noise of private training.
         Returns: the parameters.
         """
@@ -410,7 +410,7 @@ class GradientDescent:
             if self.in_span and gram.pays(len(fixed[0]), pixels):
                 return self.train_in_span(init, fixed, target)
             state = (init, self.optimise.init(init))
-            # Reverse mode keeps the state of every epoch, and nothing within one.
+            # Reverse mode stores the state of every epoch, and nothing within one.
             kept = jax.checkpoint(step, prevent_cse=False)
             (params, _), _ = jax.lax.scan(kept, state, jnp.arange(self.epochs))
         return params
@@ -418,9 +418,9 @@ class GradientDescent:
     def stepper(
         self, fixed: Fixed, target: Target, key: Array, noise_key: Array | None
     ) -> Callable[[State, Array], State]:
-        """The epochs of `train` one at a time: (state, its number) -> state.
+        """Return the function of one epoch of `train`: (state, epoch) -> state.
 
-        A state is (params, that of the optimiser). Nothing is kept in the span here.
+        A state is (params, the optimiser's state). Training isn't in the span here.
         """
         pieces: grouped.Cut | None = None
         groups = self.groups_for(len(fixed[0]))
@@ -457,7 +457,7 @@ def require_schedule(
     shuffling: str,
     privacy: PrivacyConfig,
 ) -> None:
-    """Refuse fields of gradient descent that are out of their range, or at odds.
+    """Raise if fields of gradient descent are out of range or contradict each other.
 
     Raises: FieldError: names the field.
     """

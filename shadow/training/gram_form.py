@@ -12,9 +12,9 @@ of n x pixels x units. The same numbers up to rounding: on MNIST at a fixed set 
 the weights end 6e-8 (root mean square) from a float64 run, those of the plain form
 4e-8, 1.4 times as fast.
 
-It also says in what a target matters to training: only through its inner products with
-the fixed set, the initial weights and itself (`Products`). The derivatives of A rest on
-this (`informed.attacks.inversion.retraining`).
+A target then affects training only through its inner products with the fixed set, the
+initial weights and itself (`Products`). The derivatives of A that inversion needs rest
+on this (`informed.attacks.inversion.span_derivatives`).
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ from shadow.victims import FirstLayer, Params
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Products:
-    """All that training in the span sees of the images; or a direction of it.
+    """Inner products, the inputs of training in the span; or a tangent of them.
 
     Attributes:
       start: (units, fixed), W_0^T X^T.
@@ -50,7 +50,7 @@ class Products:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Coefficients:
-    """The victim's parameters in the span of the data, or a direction of them.
+    """The victim's parameters in the span of the data, or a tangent of them.
 
     Attributes:
       scale: (), c.
@@ -66,7 +66,7 @@ class Coefficients:
 
 
 def pays(num_fixed: int, num_pixels: int) -> bool:
-    """Whether one product with the Gram matrix is less work than two with the data."""
+    """Return whether one Gram product is less work than two products with the data."""
     return num_fixed < 2 * num_pixels
 
 
@@ -85,8 +85,8 @@ def train(
 
     Args:
       first: the victim's first layer.
-      optimise: gradient descent, momentum, weight decay: anything linear in gradient
-        and parameters, as `shadow.training.linearity` tells. It isn't checked here.
+      optimise: gradient descent, momentum, weight decay: any optimiser that is linear
+        by `shadow.training.linearity`, which isn't checked here.
       epochs: number of steps.
       init: parameters of the victim.
       images, targets: flattened X and Z.
@@ -114,7 +114,7 @@ def products(
     images: Float[Array, "fixed pixels"],
     targets: Float[Array, "targets pixels"],
 ) -> Products:
-    """Inner products of initial weights, fixed set and targets."""
+    """Compute inner products of initial weights, fixed set and targets."""
     return Products(
         start=w.T @ images.T,
         target_start=w.T @ targets.T,
@@ -124,7 +124,7 @@ def products(
 
 
 def split_first(first: FirstLayer, params: Params) -> tuple[Array, Params]:
-    """The first layer's weights (pixels, units), and all other parameters."""
+    """Return the first layer's weights (pixels, units), and all other parameters."""
     rest = {module: dict(arrays) for module, arrays in params.items()}
     return rest[first.name].pop("w"), rest
 
@@ -147,7 +147,7 @@ def coefficients(
     fixed_loss: Callable[[Array], Array],
     target_loss: Callable[[Array], Array],
 ) -> Coefficients:
-    """Training itself, on inner products alone.
+    """Train on inner products alone.
 
     Args:
       first, optimise, epochs, fixed_loss, target_loss: what `train` takes.

@@ -1,8 +1,8 @@
-"""The gradient of a sum over many examples, group by group.
+"""Gradients of a loss over many examples, summed group by group in the CPU's cache.
 
 For victims whose activations for a whole data set don't fit a core's cache
 (`Victim.groups`). Examples are cut into groups of equal size; the last is filled up
-with empty images of weight 0. Constant over the epochs of training, `Cut` is made once.
+with empty images of weight 0. `Cut` is made once, before the epochs of training.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def cut(
     labels: Int32[Array, " examples"],
     weights: Float[Array, " examples"],
 ) -> Cut:
-    """Examples in groups; images as `Groups.prepare` makes them, weights of losses."""
+    """Cut prepared images (`Groups.prepare`), labels and loss weights into groups."""
     number = -(-len(images) // groups.size)
     size = -(-len(images) // number)
 
@@ -47,7 +47,7 @@ def gradient(
     params: Params,
     examples: Cut,
 ) -> Params:
-    """Of the weighted sum of losses, in the parameters.
+    """Compute the gradient of a weighted sum of losses in the parameters.
 
     Args:
       groups: the form of the network.
@@ -68,7 +68,7 @@ def gradient(
 
 
 def total(of_group: Callable[[Cut], Any], like: Any, examples: Cut) -> Any:
-    """The sum of a tree of arrays over groups, one group at a time.
+    """Sum a tree of arrays over groups, one group at a time.
 
     Args:
       of_group: a group -> a tree of arrays.
@@ -80,6 +80,6 @@ def total(of_group: Callable[[Cut], Any], like: Any, examples: Cut) -> Any:
         return jax.tree.map(jnp.add, before, of_group(group)), None
 
     start = jax.tree.map(jnp.zeros_like, like)
-    # Reverse mode through training keeps nothing of a group but its sum.
+    # Reverse mode through training stores only the sum of a group.
     kept = jax.checkpoint(add, prevent_cse=False)
     return jax.lax.scan(kept, start, examples)[0]

@@ -1,8 +1,8 @@
-"""Whether an optimiser is linear in gradients and parameters, alike for all weights.
+"""A test whether an optimiser is linear in gradients and parameters, by its trace.
 
-Then training may follow the coefficients of a combination in place of the combination
-(`gram_form`): steps of sums are sums of steps. The answer comes from the trace of the
-optimiser, and is no wherever an operation isn't known to be linear.
+For a linear optimiser, the same for all weights, steps of sums are sums of steps, so
+`gram_form` may train coefficients of the data in place of weights. The answer is no
+wherever an operation isn't known to be linear.
 """
 
 import functools
@@ -21,11 +21,11 @@ _SUMS = ("add", "sub", "add_any")
 _ALONE = ("neg", "convert_element_type", "copy", "copy_p", "reshape", "squeeze")
 _SCALED = ("mul", "div")
 _CALLS = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call")
-_STEPS = 3  # after which schedules and momentum show
+_STEPS = 3  # enough for schedules and momentum to show
 
 
 def is_linear(optimiser: optax.GradientTransformation, params: Params) -> bool:
-    """Say whether steps are one linear map for every weight.
+    """Return whether steps are the same linear map for every weight.
 
     Args:
       optimiser: the optax transformation.
@@ -47,11 +47,11 @@ def _is_linear(
                 optimiser, params
             )
         except (TypeError, ValueError, KeyError, AttributeError):
-            return False  # it isn't a function of gradients and parameters alone
+            return False  # not a function of gradients and parameters alone
 
 
 def _traces_linear(optimiser: optax.GradientTransformation, params: Params) -> bool:
-    """Whether only linear operations meet gradients, parameters and their memory."""
+    """Return whether gradients, parameters and state meet linear operations alone."""
     state = optimiser.init(params)
     trace = jax.make_jaxpr(optimiser.update)(params, state, params)
     if any(not leaf.shape for leaf in jax.tree.leaves(params)):
@@ -65,7 +65,7 @@ def _traces_linear(optimiser: optax.GradientTransformation, params: Params) -> b
 
 
 def _outputs(jaxpr: Jaxpr, moving: list[bool]) -> list[bool] | None:
-    """Which outputs are linear in the inputs that move; None: one isn't linear."""
+    """Return which outputs vary linearly with moving inputs; None: one isn't linear."""
     moves = {variable: True for variable, on in zip(jaxpr.invars, moving) if on}  # noqa: B905
     for equation in jaxpr.eqns:
         inputs = [not isinstance(v, Literal) and v in moves for v in equation.invars]
@@ -83,7 +83,7 @@ def _outputs(jaxpr: Jaxpr, moving: list[bool]) -> list[bool] | None:
 
 
 def _keeps(name: str, equation: Any, moving: list[bool]) -> bool:
-    """Whether an operation is linear in its inputs that move."""
+    """Return whether an operation is linear in its moving inputs."""
     if name in _CALLS or name in _ALONE:
         return True
     if name in _SUMS:
@@ -98,7 +98,7 @@ def _keeps(name: str, equation: Any, moving: list[bool]) -> bool:
 
 
 def _inner(equation: Any) -> Jaxpr:
-    """The program of a call."""
+    """Return the program of a call."""
     (inner,) = _programs(equation.params.values())
     return inner
 
@@ -112,9 +112,9 @@ def _programs(values: Any) -> Iterator[Jaxpr]:
 
 
 def rests(optimiser: optax.GradientTransformation, params: Params) -> bool:
-    """Say whether weights stay where every gradient is zero, as in the first steps.
+    """Return whether weights stay put in the first steps if all gradients are zero.
 
-    With weight decay inside the optimiser they don't.
+    With weight decay inside the optimiser they move.
 
     Args: as `is_linear`.
     """
@@ -129,7 +129,7 @@ def rests(optimiser: optax.GradientTransformation, params: Params) -> bool:
 
 
 def _same_for_all(optimiser: optax.GradientTransformation, params: Params) -> bool:
-    """Whether all weights move as a weight of another tree does, from equal values."""
+    """Return whether all weights move alike, and like those of another tree."""
 
     def steps(params: Params) -> list[np.ndarray]:
         state, moved = optimiser.init(params), []

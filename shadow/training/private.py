@@ -1,7 +1,7 @@
-"""Private steps of training: sums of clipped gradients, with noise.
+"""Private steps of gradient descent (DP-SGD): noisy sums of clipped gradients.
 
-The same functions make victims (`training`), and the transcript of a whole run that the
-strongest adversary of differential privacy sees.
+`gradient_descent` trains with them. The prior-aware attack computes from them the
+releases of every step, which the strongest adversary of differential privacy sees.
 """
 
 import dataclasses
@@ -24,13 +24,12 @@ Losses = Callable[[Array, Array], Array]
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class PrivateSteps:
-    """What a private step computes.
+    """The noisy gradient sum of a private step, for a victim and its privacy settings.
 
     Attributes:
-      victim, privacy: the network that is trained, and its clipping and noise, which
-        are on.
+      victim, privacy: the network that is trained; its clipping and noise.
       losses: (logits (examples, classes), labels (examples,)) -> (examples,).
-      form: see `GradientDescent`; here it only says how many examples go together.
+      form: see `GradientDescent`; here it only sets the size of groups of examples.
     """
 
     victim: Victim
@@ -45,7 +44,7 @@ class PrivateSteps:
         labels: AnyArray,
         part: Float[Array, " examples"] | None,
     ) -> Params:
-        """The sum of clipped gradients; `part` is 1 for those that take part, or 0."""
+        """Sum clipped gradients; `part` is 1 for examples in the step, else 0."""
         images, labels = jnp.asarray(images), jnp.asarray(labels)
         groups = self.victim.form(self.form)
         if groups is None or len(images) <= groups.size:
@@ -96,7 +95,7 @@ class PrivateSteps:
         part: Float[Array, " examples"] | None,
         noise_key: Array | None,
     ) -> Params:
-        """Of D_- + z, with noise of standard deviation sigma C.
+        """Sum clipped gradients of D_- + z, with noise of standard deviation sigma C.
 
         Args:
           part: see `participants`; the target is last.
@@ -117,25 +116,25 @@ class PrivateSteps:
         return gradient.add_noise(noise_key, total, deviation)
 
     def divisor(self, count: int) -> float:
-        """Of the sum: the expected number of examples in a step."""
+        """Return the divisor of the sum: the expected number of examples in a step."""
         return count * self.privacy.sampling_probability
 
 
 def participants(
     privacy: PrivacyConfig, key: Array, number: Array, count: int
 ) -> Float[Array, " examples"] | None:
-    """Who of so many examples takes part in a step, 1 or 0; None: everyone.
+    """Draw which of `count` examples take part in a step, 1 or 0; None: all.
 
     Args:
-      key: draws who takes part, the same for all steps.
-      number: of the step, from 0.
+      key: the key of sampling, the same for all steps.
+      number: the number of the step, from 0.
     """
     q = privacy.sampling_probability
     if q == 1:
         return None
     if privacy.sampling == "allocation":
         steps = privacy.steps_an_epoch
-        # 64 random bits modulo the steps: of each step the probability is 1 / steps to
+        # 64 random bits modulo the steps: the probability of each step is 1 / steps to
         # within 1e-10 of itself.
         epoch = jax.random.fold_in(key, number // steps)
         joined = jax.random.randint(epoch, (count,), 0, steps)

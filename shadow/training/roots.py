@@ -1,10 +1,10 @@
-"""Square roots whose slope at zero is zero, in a training of the user's own.
+"""Square roots with slope zero at zero, to differentiate a user's training by Adam.
 
 Adam divides by the root of a mean of squared gradients. Where a gradient is exactly
 zero, of a dead unit or a constant column, JAX differentiates that root to infinity, and
-its product with zero makes all derivatives of the training NaN. What Adam makes of it
-has a derivative all the same: the root is multiplied by the mean gradient, so that what
-it adds is of second order, and its slope may be taken as zero.
+its product with zero makes all derivatives of the training NaN. Adam's step has a
+derivative all the same: the mean gradient, which is zero too, multiplies what depends
+on the root, so the root counts at second order, and its slope may be taken as zero.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from jax.extend.core.primitives import sqrt_p
 
 @jax.custom_jvp
 def root(values: Any) -> Any:
-    """The square root, with slope zero at zero."""
+    """Compute the square root, with slope zero at zero."""
     return jnp.sqrt(values)
 
 
@@ -32,11 +32,11 @@ def _root_jvp(primals: tuple, tangents: tuple) -> tuple:
 
 
 def with_finite_slopes(function: Callable) -> Callable:
-    """A function of arrays with each of its square roots replaced by `root`.
+    """Replace each square root of a function of arrays by `root`.
 
     Args:
-      function: of trees of arrays to a tree of arrays, as JAX can trace it.
-    Returns: a function of the same values, bit for bit.
+      function: from trees of arrays to a tree of arrays; JAX must be able to trace it.
+    Returns: a function with the same values, bit for bit.
     """
 
     def replaced(*arguments: Any) -> Any:
@@ -52,7 +52,7 @@ def _closed(program: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def _open(program: Jaxpr) -> Jaxpr:
-    """A program with its roots replaced, those within its loops and branches too."""
+    """Replace the roots of a program, those in its loops and branches too."""
     equations = []
     for equation in program.eqns:
         if equation.primitive is sqrt_p:
@@ -70,13 +70,13 @@ def _open(program: Jaxpr) -> Jaxpr:
 
 
 def _within(parameter: Any) -> Any:
-    """A parameter of an operation: its body, if it is a loop, a branch or a call."""
+    """Replace roots in a parameter, if it is the body of a loop, branch or call."""
     if isinstance(parameter, ClosedJaxpr):
         return _closed(parameter)
     if isinstance(parameter, Jaxpr):
         return _open(parameter)
     if isinstance(parameter, tuple):
         parts = tuple(_within(part) for part in parameter)
-        # Named tuples, of settings, are left as they are.
+        # Named tuples hold settings, and are left unchanged.
         return parts if type(parameter) is tuple else parameter
     return parameter

@@ -1,8 +1,8 @@
-"""Families of seeds: how theta_0 is made from an integer, as training scripts do.
+"""Families of seeds: how theta_0 is drawn from a secret integer, as in most scripts.
 
     theta_0 = init(jax.random.key(seed))
 
-Who knows the family and not the seed can try them all (`informed.attacks.seeds`).
+An adversary who knows the family can try all seeds (`informed.attacks.seeds`).
 """
 
 import dataclasses
@@ -23,14 +23,14 @@ BITS = 32
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class SeedFamily:
-    """Which seeds there are, and theta_0 of each.
+    """A range of seeds, and the function that draws theta_0 from one.
 
     Attributes:
-      draw: what makes theta_0, any tree of arrays, its leaves in the order of theta.
-        A function of a JAX key, traced, and called with `jax.random.key(seed)`.
+      draw: jax.random.key(seed) -> theta_0, any tree of arrays, its leaves in the order
+        of theta; traced.
       start, stop: the seeds are start, ..., stop - 1.
-    Raises: FieldError: no seeds, or seeds of more than 32 bits (JAX without float64
-      takes no more of one).
+    Raises: FieldError: no seeds, or seeds of more than 32 bits, which JAX without
+      float64 doesn't take.
     """
 
     draw: Callable[[Any], Any]
@@ -46,12 +46,12 @@ class SeedFamily:
         return self.stop - self.start
 
     def theta(self, seed: int) -> Float[np.ndarray, " params"]:
-        """Draw theta_0 as this seed draws it."""
+        """Draw theta_0 from a seed."""
         return np.asarray(self.traced(np.uint32(seed)))
 
     @functools.cached_property
     def traced(self) -> Callable[[Any], Float[Array, " params"]]:
-        """Theta_0 of a seed, compiled."""
+        """The compiled function from a seed to theta_0."""
 
         @highest
         def theta(seed: Array) -> Array:
@@ -61,5 +61,5 @@ class SeedFamily:
         return jax.jit(theta)
 
     def own_key(self, seed: Any) -> Array:
-        """Return the key of a seed, for an A that makes its own theta_0."""
+        """Return the key of a seed, for an A that makes theta_0 itself."""
         return jax.random.key(jnp.uint32(seed))

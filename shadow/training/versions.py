@@ -1,8 +1,8 @@
-"""The version of a user's function: by default a hash of the file that defines it.
+"""Versions of users' functions, for records: a hash of the file that defines one.
 
 It covers that file and the values that the function holds: arguments of `partial`,
-captured variables, attributes of its object. Name a version where globals that are
-computed at run time, other files that it imports, or libraries may change.
+captured variables, attributes of its object. It doesn't cover globals computed at run
+time, imported files, or libraries: where these may change, set `version=` yourself.
 """
 
 import contextlib
@@ -25,19 +25,19 @@ _PLAIN_SIZE = type("Plain", (), {}).__basicsize__  # bytes of an object without 
 def source_hash(function: Any) -> str:
     """Hash the source file that defines a function, and the values that it holds.
 
-    Raises: ValueError: it has no file, or holds something else than numbers, strings,
+    Raises: ValueError: it has no file, or holds values other than numbers, strings,
       None, functions, classes, and tuples and objects of these.
     """
     return hashlib.sha256("\0".join(_Identity(function).parts).encode()).hexdigest()
 
 
 class _Identity:
-    """Texts that tell functions apart, by their files and the values they hold."""
+    """Texts that identify a function, by its files and the values it holds."""
 
     def __init__(self, function: Any) -> None:
         self.parts: list[str] = []
         self._name = getattr(function, "__qualname__", type(function).__name__)
-        self._added: list[Any] = []  # so that what refers to itself comes to an end
+        self._added: list[Any] = []  # so that cyclic references end
         self._add(function)
 
     def _add(self, value: Any) -> None:
@@ -81,14 +81,14 @@ class _Identity:
 
     def _add_function(self, function: types.FunctionType) -> None:
         code, wrapped = function.__code__, getattr(function, "__wrapped__", None)
-        if wrapped is None or _file(code) is not None:  # beartype's have no file
+        if wrapped is None or _file(code) is not None:  # beartype's wrappers lack one
             self._add_file(code)
-        # Functions of one name, such as two lambdas, begin at different places.
+        # Functions with equal names, such as two lambdas, begin at different places.
         begins = [place for place in code.co_positions() if place[2] != place[3]][:1]
         self.parts.append(f"{code.co_qualname} {code.co_firstlineno} {begins}")
         cells = [c for c in function.__closure__ or () if c != types.CellType()]
         self._add(tuple(cell.cell_contents for cell in cells))
-        if "<" in code.co_qualname:  # else defaults are as the file says
+        if "<" in code.co_qualname:  # else the file decides the defaults
             named = sorted((function.__kwdefaults__ or {}).items())
             self._add((function.__defaults__, *named))
         self._add(wrapped)
@@ -108,7 +108,7 @@ class _Identity:
 
 
 def _file(value: Any) -> str | None:
-    """The file that defines a class or code; None: there is none."""
+    """Return the file that defines a class or code; None: there is none."""
     with contextlib.suppress(TypeError, OSError):
         file = inspect.getsourcefile(value)
         return file if file and os.path.isfile(file) else None

@@ -1,7 +1,7 @@
-"""Victims: the models under attack.
+"""Victims, the networks under attack: architectures, layers, weights as a vector.
 
 victim         init, apply, and theta as one flat vector
-architectures  the toolkit's own victims, by configuration
+architectures  the toolkit's victims, by configuration
 layers         dense and convolution layers, laid out for many models at once
 cnn_forms      the CNN in small groups of examples (toom_cook)
 adapters       victims of Haiku, Flax, Equinox, or of a pair of functions

@@ -1,4 +1,4 @@
-"""Activation functions, by name.
+"""Activation functions of victims by name; ReLUs with a useful second derivative.
 
 ReLU and leaky ReLU have their exact values and gradients, so training is unchanged.
 Their second derivative, which only derivatives *of* training use, is a narrow bump
@@ -30,7 +30,7 @@ def _step_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
 
 @jax.custom_jvp
 def relu(x: Array) -> Array:
-    """max(x, 0), with derivative 0 at 0."""
+    """Compute max(x, 0), with derivative 0 at 0."""
     return jnp.maximum(x, 0)
 
 
@@ -40,7 +40,7 @@ def _relu_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
 
 
 def leaky_relu(x: Array) -> Array:
-    """x where positive, else x / 100."""
+    """Compute x where positive, else x / 100."""
     return 0.01 * x + 0.99 * relu(x)
 
 

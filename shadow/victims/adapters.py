@@ -1,4 +1,4 @@
-"""Victims made of Haiku, Flax or Equinox models, or of a pair of pure functions."""
+"""Adapters from Haiku, Flax and Equinox models, or pure functions, to a `Victim`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -40,7 +40,7 @@ def from_flax(module: Any, *, image_shape: tuple[int, ...], num_classes: int) ->
     Args:
       module: a linen module; or a function of `nnx.Rngs` that makes an nnx module, such
         as its class.
-      image_shape, num_classes: of the data.
+      image_shape, num_classes: those of the data.
     Raises: ValueError: as `from_functions`; state besides parameters, such as the
       statistics of batch normalisation or the random numbers of dropout, which a victim
       doesn't hold.

@@ -1,4 +1,4 @@
-"""The toolkit's own victims, by configuration: MLP, CNN and affine models in Haiku.
+"""The toolkit's victims by configuration: MLP, CNN and affine models in Haiku.
 
 Inside dense layers, activations are laid out as (features, examples). Under `vmap` over
 models, which share the input, XLA then merges the first layers of all models into one
@@ -26,11 +26,11 @@ from shadow.victims.layers import INITIALISERS, Conv, Dense
 from shadow.victims.victim import FirstLayer, Params, Taps, Victim
 
 ARCHITECTURES = ("mlp", "cnn", "affine")
-# The user's own, by name: (what builds them, its version).
+# Users' architectures by name: (the function that builds them, its version).
 _REGISTERED: dict[str, tuple[Callable[..., Victim], str | None]] = {}
-_ROWS = 1000  # examples of a dense network at once, where there are more
+_ROWS = 1000  # examples that a dense network takes at once
 _SMALLEST_FOR_CNN = 10
-# Of networks by architecture; see `shadow.records`. The CNN of revision 1 had no hidden
+# Revisions by architecture; see `shadow.records`. The CNN of revision 1 had no hidden
 # layer behind its convolutions.
 _REVISIONS = {"cnn": 2}
 
@@ -40,8 +40,8 @@ class VictimConfig:
     """Architecture and initialisation of a victim.
 
     Attributes:
-      architecture: "mlp"; "cnn" (Table VI); "affine" (no hidden layer); or a name that
-        was given to `register`.
+      architecture: "mlp"; "cnn" (Table VI); "affine" (no hidden layer); or a name from
+        `register`.
       widths: the widths of the hidden dense layers, which the CNN has behind its
         convolutions; (10,) is Table V's MLP and Table VI's CNN.
       activation: a name in `ACTIVATIONS`; Table V has ELU.
@@ -71,9 +71,9 @@ def register(
     Args:
       name: the name that `config.victim.architecture` is set to.
       build: (`VictimConfig`, image_shape=, num_classes=) -> `Victim`.
-      version: the version that records hold, so that what another version made is
+      version: the version that records hold, so that results of another version are
         refused; None: a hash of the file of `build` (`shadow.training.versions`).
-    Raises: ValueError: another one has that name.
+    Raises: ValueError: another victim has that name.
     """
     there, _ = _REGISTERED.get(name, (build, version))
     # The configuration file that registers it may be read twice.
@@ -87,7 +87,7 @@ def revisions(configuration: Mapping[str, Any]) -> dict[str, int | str]:
 
     Args:
       configuration: the configuration of an experiment or a store; "victim" is a
-        `VictimConfig` as a dictionary, where it is of this module's.
+        `VictimConfig` as a dictionary, if the victim is of this module.
     """
     victim = configuration.get("victim")
     name = victim.get("architecture") if isinstance(victim, Mapping) else None

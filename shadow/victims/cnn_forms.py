@@ -1,9 +1,10 @@
-"""A CNN evaluated in small groups of examples, so that intermediates fit in the cache.
+"""Forms of the CNN victim: the same network in small groups of examples, faster.
 
-The CNN is that of Table VI of Balle et al. 2022. Its *forms* compute the same logits in
-different ways. The user picks one by name (`GradientDescent.form`, `--form`), or
-`Victim.form` picks one for the device. Training sums the gradients of the groups
-(`shadow.training.grouped_gradients`). The rest describes `cnn`, the default on a CPU.
+The CNN is that of Table VI of Balle et al. 2022. Its forms compute the same logits in
+different ways, so that intermediates fit in the cache. The user picks one by name
+(`GradientDescent.form`, `--form`), or `Victim.form` picks one for the device. Training
+sums the gradients of the groups (`shadow.training.grouped_gradients`). The rest
+describes `cnn`, the default on a CPU.
 
 The plain form copies 190 kB of patches per example. For a whole data set they exceed
 the cache, and training waits for memory.

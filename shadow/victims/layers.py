@@ -1,4 +1,4 @@
-"""Layers of the toolkit's own victims, laid out for many models at once.
+"""Dense and convolution layers of the victims, laid out for many models at once.
 
 Dense activations are (features, examples), convolutions (channels, examples, rows,
 columns): under `vmap` over models, a layer is then one large matrix product.
@@ -13,9 +13,9 @@ from jaxtyping import Array
 
 
 class Dense(hk.Module):
-    """A dense layer on (features, examples), in its two halves.
+    """A dense layer on (features, examples): its product and its bias, separately.
 
-    Weights w (in, out) and b (out,), as those of hk.Linear.
+    Weights w (in, out) and b (out,) as in hk.Linear.
     """
 
     def __init__(
@@ -60,12 +60,12 @@ class Conv(hk.Module):
         self.w_init = w_init
 
     def __call__(self, inputs: Array) -> Array:
-        """Inputs (channels, examples, height, width) convolved, plus bias."""
+        """Convolve inputs (channels, examples, height, width), and add the bias."""
         b = hk.get_parameter("b", (self.channels,), inputs.dtype, jnp.zeros)
         return self.product(self.patches(inputs)) + b[:, None, None, None]
 
     def patches(self, inputs: Array) -> Array:
-        """(size * size * channels, examples, rows, columns)."""
+        """Return the patches (size * size * channels, examples, rows, columns)."""
         size, stride = self.size, self.stride
         rows, columns = ((extent - size) // stride + 1 for extent in inputs.shape[2:])
         return jnp.concatenate(
@@ -90,7 +90,7 @@ class Conv(hk.Module):
         return flat.reshape(-1, *patches.shape[1:])
 
 
-# Each takes the fan-in, as hk.Linear and hk.ConvND count it.
+# Each takes the fan-in, by the definition of hk.Linear and hk.ConvND.
 INITIALISERS: dict[str, Callable[[int], hk.initializers.Initializer]] = {
     "lecun_normal": lambda fan_in: hk.initializers.TruncatedNormal(
         1 / math.sqrt(fan_in)

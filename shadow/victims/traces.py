@@ -1,4 +1,4 @@
-"""A hash of what a JAX function computes: of its trace and the arrays it captures."""
+"""A hash of what a JAX function computes, to identify networks in records."""
 
 import hashlib
 import re
@@ -13,10 +13,9 @@ _ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 
 def digest(function: Callable, *arguments: Any) -> str:
-    """Hash a function's trace.
+    """Hash a function's trace, and the arrays and numbers that it captures.
 
-    Functions that compute the same by the same operations have the same hash, in any
-    file; captured arrays and numbers count.
+    Functions with the same operations have the same hash, in whatever file they are.
 
     Args:
       function: a function that JAX can trace.
@@ -31,7 +30,7 @@ def digest(function: Callable, *arguments: Any) -> str:
 
 
 def _held(node: Any) -> Iterator[Any]:
-    """Arrays and numbers that a trace holds, those of inner functions too."""
+    """Yield the arrays and numbers of a trace, those of inner functions too."""
     if isinstance(node, ClosedJaxpr):
         yield from node.consts
         node = node.jaxpr

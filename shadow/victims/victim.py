@@ -1,8 +1,8 @@
-"""Victims: the models under attack, and theta as one flat vector.
+"""The `Victim`, a network under attack: its pure functions, and its weights theta.
 
 A victim is a pair of pure functions, `init(key) -> params` and
-`apply(params, images) -> logits`, with a named layout of its flattened weights.
-`architectures` builds the toolkit's own victims, `adapters` those of other libraries.
+`apply(params, images) -> logits`, with a named layout of its weights as one vector.
+`architectures` builds the toolkit's victims, `adapters` those of other libraries.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ Taps = dict[str, Array]
 
 @dataclasses.dataclass(frozen=True)
 class Slice:
-    """Where one array of the parameters lies in theta: `theta[start:stop]`."""
+    """The position of one array of the parameters in theta: `theta[start:stop]`."""
 
     name: str
     start: int
@@ -52,7 +52,7 @@ class FirstLayer:
 
 
 class FirstWeights(NamedTuple):
-    """The weights of a dense first layer: where in theta, and (pixels, units)."""
+    """The weights of a dense first layer: their slice of theta, and their shape."""
 
     columns: slice
     shape: tuple[int, ...]
@@ -60,7 +60,7 @@ class FirstWeights(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Victim:
-    """A model under attack.
+    """A network under attack: its functions, the shapes of its data, its layout.
 
     Attributes:
       init: key -> params.
@@ -72,7 +72,7 @@ class Victim:
       first: the first layer, where it is dense; lets A train in the span of the data
         (`shadow.training.gram_form`).
       tapped: (params, images, taps) -> (logits, the inputs of each layer); adds taps to
-        the layers' outputs. Lets A clip gradients without having them
+        the layers' outputs. Lets A clip per-example gradients without storing them
         (`dp.gradient`). None for networks with layers of other kinds.
       groups: the form in which A trains on a CPU, in small groups of examples, if there
         is one (`cnn_forms`, `shadow.training.grouped_gradients`).
@@ -99,7 +99,7 @@ class Victim:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """A hash of what the network computes and how it is initialised."""
+        """The hash of what the network computes and how it is initialised."""
         params = jax.eval_shape(self.init, jax.random.key(0))
         images = jax.ShapeDtypeStruct((2, *self.image_shape), jnp.float32)
         parts = (
@@ -110,7 +110,7 @@ class Victim:
 
     @property
     def first_weights(self) -> FirstWeights | None:
-        """Where a dense first layer's weights lie in theta; None for other layers."""
+        """The position of a dense first layer's weights in theta; None for others."""
         if self.first is None:
             return None
         name = f"{self.first.name}/w"

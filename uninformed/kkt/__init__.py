@@ -1,13 +1,13 @@
-"""The KKT attack: training points out of the weights of a homogeneous network, alone.
+"""The KKT attack: reconstruct training points from a homogeneous network's weights.
 
-loss_terms       settings: the terms of its loss, and how hard it tries
+loss_terms       settings: the terms of the attack's loss, and its effort
 stationarity     the distance of theta from a sum of gradients at some points
-loss             all terms of the loss of one network, and where a run begins
+loss             all terms of the loss of one network, and the start of a run
 descent          the attack: candidates and multipliers, from one start or many
 ceiling          training points from the first layer, given all activation patterns
 training_images  images that victims are trained on, and those of the control
 experiment       a victim, and runs of the attack on it
-scoring          what the candidates are worth; all of `informed kkt`
+scoring          evaluation of the candidates; all of `informed kkt`
 """
 
 from uninformed.kkt.descent import REVISION, KktRun, attack_many

@@ -1,16 +1,16 @@
-"""Training points from the first layer, for whoever knows all activation patterns.
+"""A yardstick for KKT attacks: points that the first layer gives if patterns are known.
 
 Near a KKT point the first layer, its biases as the weights of one more input, is
 
     sum_i lambda_i (x_i, 1) a_i^T,    a_i = D_i W_2 D'_i w_3 y_i,
 
-where D_i, D'_i hold which units are active at x_i. An attack has to find x, lambda and
-the patterns at once. Given the true patterns the a_i are known, and what is left is
-linear: least squares for lambda_i (x_i, 1), whose last coordinate is lambda_i. Points
-of a class have nearly the same a_i, and only where these differ are points told apart.
+where D_i, D'_i are the patterns: which units are active at x_i. An attack has to find
+x, lambda and the patterns together. Given the true patterns, the a_i are known, and the
+rest is linear: least squares for lambda_i (x_i, 1), whose last coordinate is lambda_i.
+Points of a class have nearly the same a_i; only differences of a_i separate points.
 
-A yardstick and no bound: least squares know nothing of pictures, and whoever does may
-read more out of the same layer. It serves evaluations alone, because the patterns are
+This is no bound: least squares have no prior on images, and an attack with one may
+read more from the same layer. Only evaluations can use it, because the patterns are
 those of the training points.
 
 Checked: tests/uninformed/kkt/test_ceiling.py (a planted first layer; a trained one).
@@ -24,7 +24,7 @@ from jaxtyping import Array, Float
 from uninformed.homogeneous import DenseLayers, Layer
 from uninformed.kkt import stationarity
 
-# Slope of a sigmoid that is a step for all but sums that are 0 in float32.
+# Slope at which a sigmoid is a step, except at sums that are 0 in float32.
 _STEP = 1e12
 
 
@@ -36,10 +36,10 @@ def from_patterns(
     """Solve least squares for the points, given their patterns.
 
     Args:
-      network: the victim; with biases in the first layer points have their lengths,
-        otherwise lambda_i x_i is returned.
+      network: the victim. With biases in the first layer x_i is returned, otherwise
+        lambda_i x_i.
       points: training points, as the network sees them.
-      directions: what a multiplier stands for, see `kkt.directions`.
+      directions: the directions that multipliers scale, see `kkt.directions`.
     """
     alpha = jnp.full(len(network) - 1, _STEP, points.dtype)
     at = jax.jit(stationarity.passes)(network, points, directions, alpha)
@@ -49,10 +49,10 @@ def from_patterns(
 def least_squares(
     layer: Layer, back: Float[np.ndarray, "points units"]
 ) -> Float[np.ndarray, "points inputs"]:
-    """Solve for points of which a layer is the sum of (x_i, 1) a_i^T, up to factors.
+    """Solve layer = sum of (x_i, 1) a_i^T for the points x_i, up to factors.
 
     Args:
-      layer: weights, and biases where it has them.
+      layer: weights, and biases if it has them.
       back: a_i of each point.
     """
     back, weights = back.astype(np.float64), np.asarray(layer.w, np.float64).T

@@ -1,4 +1,4 @@
-"""The KKT attack: training points out of the weights of a homogeneous network, alone.
+"""The KKT attack itself: descend on candidate training points and their multipliers.
 
 THREAT: uninformed. Knows theta, the architecture, and the range of pixels; neither D_-,
 nor the initialisation. It assumes that classes had equal shares.
@@ -12,14 +12,14 @@ multipliers   Haim et al. 2022: theta = sum_i lambda_i y_i grad Phi(x_i), lambda
 signed        Buzaglo et al. 2023: any loss with weight decay, coefficients s_i of any
               sign, one an output, and no labels
 
-Ours are: one margin for all candidates; multipliers in units of what fits at the start;
-a sigmoid in units of the sums it acts on, sharper and sharper; candidates that begin
-anew where they have no multiplier; residuals relative to theta; the Gram form; and the
-span of the first layer's weights. `KktConfig.published` and `KktConfig.public_code` are
-the paper's loss and its code's, which differ.
+Our additions: one margin for all candidates; multipliers in units of the best fit at
+the start; a sigmoid in units of its inputs, of growing slope; restarts of candidates
+without a multiplier; residuals relative to theta; the Gram form; and the span of the
+first layer's weights. `KktConfig.published` and `KktConfig.public_code` are the paper's
+loss and its code's, which differ.
 
-Without biases a shorter point with a larger multiplier is the same, so lengths are
-known only as far as biases matter.
+Without biases, a shorter point with a larger multiplier is equivalent, so only biases
+determine lengths.
 
 Sources: Haim et al. 2022, equations (6) to (9), Appendix B; Buzaglo et al. 2023.
 Checked: tests/uninformed/kkt/test_descent.py (the published losses, written plainly).
@@ -40,12 +40,12 @@ from uninformed.homogeneous import DenseLayers
 from uninformed.kkt.loss import FLOOR, Begin, KktProblem, KktUnknowns
 from uninformed.kkt.loss_terms import KktConfig
 
-# Grows when the same configuration would give something else; see `shadow.records`.
+# Incremented when a change alters results; see `shadow.records`.
 REVISION = 3
-# The share of all steps in which candidates may begin anew; the rest is left to settle.
+# Share of the steps in which candidates may be restarted; the rest lets them settle.
 _RESTARTING = 0.6
-# Of the largest multiplier: candidates below it add next to nothing to theta, and Haim
-# et al. drop them when they count; see `benchmarks.kkt_circle`.
+# Candidates with a multiplier below this share of the largest add almost nothing to
+# theta, and Haim et al. don't count them; see `benchmarks.kkt_circle`.
 _DEAD = 0.02
 # Alpha reaches its last value after 1 / 1.2, five sixths, of the steps, so that the run
 # ends on one loss.
@@ -58,7 +58,7 @@ class KktRun:
 
     Attributes:
       points: candidates for training points, (candidates, inputs), as the network sees
-        points: less the mean where the victim's were.
+        points: minus the mean if the victim's training subtracted it.
       multipliers: lambda of each candidate, (candidates,); with signed coefficients the
         length of its s_i.
       loss: the sum of all terms at the end, by which an adversary chooses runs.
@@ -72,7 +72,7 @@ class KktRun:
 
     @property
     def alive(self) -> np.ndarray:
-        """Return which candidates have more than next to no multiplier."""
+        """Return which candidates have a multiplier that matters."""
         return self.multipliers > _DEAD * self.multipliers.max()
 
 
@@ -85,17 +85,17 @@ def attack_many(
     starts: Float[Array, "runs candidates inputs"] | None = None,
     place: pieces.Place | None = None,
 ) -> list[KktRun]:
-    """Make several runs at once, one a key, divided among the devices.
+    """Make several runs at once, one per key, distributed over the devices.
 
     Args:
       network: theta; float32.
-      mean: the mean training point, where it is known; it tightens the range of pixels.
-      starts: where candidates begin, as the network sees points; None: at random. With
-        `config.span` their part within it.
-      place: where pieces of the runs are kept; None: nowhere.
+      mean: the mean training point, if it is known; it tightens the range of pixels.
+      starts: initial candidates, as the network sees points; None: random. With
+        `config.span` only their part within the span counts.
+      place: file for checkpoints of the runs; None: no checkpoints.
     Raises:
-      ValueError: `starts` with restarts, which would leave them.
-      ConfigurationMismatchError: the place holds pieces of other runs.
+      ValueError: `starts` together with restarts, which would replace them.
+      ConfigurationMismatchError: the checkpoints are of other runs.
     """
     if starts is not None and config.restarts:
         raise checks.FieldError(
@@ -109,7 +109,7 @@ def attack_many(
         for i, key in enumerate(keys)
     ]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *begins)
-    # Runs are divided over all devices if they come out even; else one has them.
+    # Distribute runs over all devices if their number is a multiple; else use one.
     even = len(keys) % jax.device_count() == 0
     devices = jax.devices() if even else jax.devices()[:1]
     mesh = jax.sharding.Mesh(np.array(devices), ("runs",))
@@ -141,7 +141,7 @@ class Run:
     def __init__(self, problem: KktProblem) -> None:
         self._problem, self._config = problem, problem.config
         config = problem.config
-        # Candidates may begin anew after every so many steps.
+        # Number of steps between restarts of candidates.
         self._every = max(1, int(_RESTARTING * config.steps / (config.restarts + 1)))
         optimisers = {
             "points": _optimiser(config, config.rate),
@@ -154,9 +154,9 @@ class Run:
         return begin.unknowns, self._optimisers.init(begin.unknowns)
 
     def step(self, carry: tuple, number: Array, begin: Begin) -> tuple:
-        """Make one step, at its own slope of the sigmoid."""
+        """Make one step, at its slope of the sigmoid."""
         config = self._config
-        # Candidates that have lost their multiplier begin anew.
+        # Restart candidates that have lost their multiplier.
         if config.restarts:
             due = (number % self._every == 0) & (number > 0)
             due &= number < _RESTARTING * config.steps
@@ -184,7 +184,7 @@ class Run:
         return unknowns.points, multipliers, total, layers
 
     def _alpha(self, number: Array) -> Array:
-        """Return the slope of the sigmoid in a step."""
+        """Return the slope alpha of the sigmoid at a step."""
         first, last = self._config.alpha, self._config.alpha_end
         share = jnp.minimum(_SHARPENING * number / self._config.steps, 1.0)
         if last is None:
@@ -194,7 +194,7 @@ class Run:
 
 
 def _restarted(problem: KktProblem, carry: tuple, key: Array) -> tuple:
-    """Draw dead candidates anew, with a small multiplier and no momentum."""
+    """Redraw candidates without a multiplier, with a small one and no momentum."""
     unknowns, state = carry
     points, multipliers = unknowns
     sizes = jnp.abs(multipliers).reshape(len(points), -1).max(axis=1)

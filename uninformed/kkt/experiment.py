@@ -1,4 +1,4 @@
-"""The uninformed adversary's experiment: a victim, and runs of the attack on it.
+"""The KKT experiment: train a victim, and run the KKT attack on it many times.
 
 A homogeneous network is trained on a few images until it is near a KKT point. The KKT
 attack sees its weights, and the mean image if that is known. It is run several times
@@ -6,7 +6,7 @@ from random starts, and an adversary can choose runs by their loss;
 `uninformed.kkt.scoring` compares them with the training images.
 
 The network is kept in `network.npz` and batches of runs in `search/`. An interrupted
-experiment goes on, within a batch or a training after the last of fifty pieces. A run
+experiment continues after the last of fifty checkpoints of a batch or a training. A run
 doesn't depend on which others were made.
 
 Checked: tests/uninformed/kkt/test_search.py.
@@ -32,7 +32,7 @@ from uninformed.kkt import KktConfig, KktRun
 from uninformed.kkt.training_images import PointsConfig, VictimImages, load
 from uninformed.max_margin import MarginConfig
 
-# What the seed is folded with, so that each use has randomness of its own.
+# Numbers folded into the seed, so that each use has independent randomness.
 INITIALISES, ATTACKS, BASELINES = 1, 2, 3
 
 
@@ -42,8 +42,8 @@ class SearchConfig:
 
     Attributes:
       trials: number of runs.
-      at_once: runs in one batch; decides on memory and speed. Runs of other batches
-        differ by rounding, which thousands of steps enlarge.
+      at_once: runs in one batch; affects memory and speed. With another size, runs
+        differ by rounding, which thousands of steps amplify.
     """
 
     trials: int = 4
@@ -56,7 +56,7 @@ class SearchConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Uninformed:
-    """The configuration of the experiment: everything that decides a result.
+    """The configuration of the experiment: everything that determines its results.
 
     Attributes:
       seed: the seed of everything random: initialisation and starts.
@@ -64,7 +64,7 @@ class Uninformed:
       victim: architecture and initialisation of the network.
       training: how the network is trained.
       attack: settings of the KKT attack.
-      search: how many runs of the attack are made.
+      search: number of runs of the attack, and batch size.
     """
 
     seed: int = 0
@@ -83,7 +83,7 @@ class Attacked:
       images: the training images, and those of the control.
       network: the trained victim.
       trials: the runs of the attack, in the order of their numbers.
-      seconds: `train_s` and `attack_s`, what both took.
+      seconds: `train_s` and `attack_s`, the times of training and attack.
     """
 
     images: VictimImages
@@ -104,7 +104,7 @@ def attacked(
     *,
     progress: bool = True,
 ) -> Attacked:
-    """Train and attack, or read what the folder has.
+    """Train and attack, or read finished results from the folder.
 
     Raises: ConfigurationMismatchError: the folder holds another victim or search.
     """
@@ -194,8 +194,8 @@ def search(
     """Run the attack `trials` times, in batches of `at_once`.
 
     Args:
-      folder: where finished batches are kept.
-      mean: what was subtracted from training points, where that is known.
+      folder: folder for finished batches.
+      mean: the mean that was subtracted from training points, if it is known.
       progress: whether a bar shows the steps of a batch.
     Returns: the runs, in the order of their numbers.
     Raises: ConfigurationMismatchError: the folder holds a search of something else.
@@ -215,7 +215,7 @@ def search(
         part = file.with_suffix(".part.npz")
         place = pieces.Place(
             file=part,
-            # A batch that was cut off may have been of another size.
+            # An interrupted batch may have had another size.
             record=Record.of(decisive | {"count": len(numbers)}, kkt=kkt.REVISION),
             what=f"The run in {part}",
             progress=progress,

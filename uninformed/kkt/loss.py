@@ -1,6 +1,6 @@
 """The loss that the KKT attack minimises, and the start of a run.
 
-The terms, with the equations of Haim et al. 2022 that they are or stand for:
+The terms, with the corresponding equations of Haim et al. 2022:
 
 stationarity  | theta - sum_i <c_i, grad Phi(x_i)> |^2 (6), see `stationarity`
 dual          multipliers below lambda_min (7)
@@ -24,23 +24,21 @@ from uninformed.homogeneous import DenseLayers
 from uninformed.kkt import stationarity
 from uninformed.kkt.loss_terms import KktConfig
 
-# Random points that tell how large the sums of a layer are: their root mean square over
-# all units is then known to a few percent.
+# Random points to estimate the root mean square of a layer's sums, to a few percent.
 _FEW = 256
-# Of the unit, a multiplier that begins anew: a candidate's gradient is proportional to
-# its multiplier, so that one without would never move.
+# Multiplier of a restarted candidate, in units. A candidate's gradient is proportional
+# to its multiplier, so with none it would never move.
 FLOOR = 0.1
 # Singular values below this share of the largest are rounding in float32.
 _ROUNDING = 1e-6
-# A drop between neighbouring singular values by more than this factor may end what
-# training has put into the first layer: larger takes noise for signal, smaller cuts
-# weak training points off.
+# The first layer's span may end where neighbouring singular values drop by more than
+# this factor: larger takes noise for signal, smaller cuts weak training points off.
 _DROP = 5.0
-# Singular values of noise, at least, from which its size is told: of fewer the
-# smallest is off by a tenth and more.
+# Smallest number of singular values to estimate the size of noise from; with fewer, the
+# smallest is wrong by a tenth or more.
 _FEWEST = 20
-# Noise that is nearly square has singular values next to 0, which tell nothing of its
-# size: least difference of the roots of its sides, in units of the longer one's.
+# Least difference of the square roots of a noise matrix's sides, relative to the longer
+# one's. Nearly square noise has singular values near 0, which don't show its size.
 _FLAT = 0.1
 # Share of a trained layer's squared norm that no points explain, at best: victims near
 # a KKT point leave a residual of 0.1 to 0.15 of the norm, 0.01 to 0.02 of its square.
@@ -66,10 +64,10 @@ class Begin(NamedTuple):
 
     Attributes:
       unknowns: the candidates and multipliers at the start.
-      key: randomness for candidates that begin anew later.
-      unit: scalar, the multiplier that 1 stands for.
-      scales: (hidden layers,), the root mean square of what each layer sums up, which
-        the slope alpha of the sigmoid is divided by.
+      key: randomness for later restarts of candidates.
+      unit: scalar, the unit of multipliers.
+      scales: (hidden layers,), the root mean square of each layer's sums, which the
+        slope alpha of the sigmoid is divided by.
     """
 
     unknowns: KktUnknowns
@@ -83,16 +81,16 @@ class KktProblem:
 
     Attributes:
       config: which terms the loss has, and their weights.
-      basis: (rank, inputs), orthonormal rows that span the first layer's weights; None
-        where candidates are free in all inputs.
-      spread: (1, rank), what coordinates in that span are multiples of; (1, 1), one,
-        where candidates are free.
-      units: (rank,), of the residual in each of these directions; None: all are 1.
+      basis: (rank, inputs), orthonormal rows that span the first layer's weights; None:
+        candidates are free in all inputs.
+      spread: (1, rank), units of the coordinates in that span; (1, 1), one, if
+        candidates are free.
+      units: (rank,), units of the residual in these directions; None: all are 1.
       network: theta, its first layer restricted to that span.
       labels: (candidates,), classes assumed for the candidates, in equal shares.
       layer_norms: (layers,), the squared norm of each layer.
       squared: |theta|^2.
-      weights: (layers,), what the squared residual of each layer is multiplied by.
+      weights: (layers,), weights of the layers' squared residuals.
     """
 
     def __init__(
@@ -131,8 +129,8 @@ class KktProblem:
         if config.layers == "alike":
             weights, total = np.ones(len(norms)), norms.sum()
         else:
-            # The remains of the start are noise, which a fit weighs by its inverse; a
-            # share of what was trained is noise in every layer.
+            # Initial weights are noise, and so is a share of the trained part of every
+            # layer; residuals are weighted by the inverse of this noise.
             weights = _UNEXPLAINED * grown / (norms - grown + _UNEXPLAINED * grown)
             total = (weights * grown).sum()
         self.weights = weights / total if config.relative else weights
@@ -147,13 +145,13 @@ class KktProblem:
         return points if self.basis is None else (points * self.spread) @ self.basis
 
     def random_points(self, key: Array) -> Array:
-        """Draw normal unknowns, of the standard deviation sigma_x a pixel."""
+        """Draw normal unknowns, of standard deviation sigma_x per pixel."""
         shape = (self.config.candidates, self.network[0].w.shape[0])
         drawn = jax.random.normal(key, shape, self.network[0].w.dtype)
         return jnp.asarray(self.config.start, drawn.dtype) * self._stretch * drawn
 
     def begin(self, key: Array, start: Array | None = None) -> Begin:
-        """Begin a run: candidates, at `start` if given, and multipliers in units."""
+        """Start a run: candidates, at `start` if given, and multipliers in units."""
         config, m = self.config, self.config.candidates
         dtype = self.network[0].w.dtype
         points_key, multipliers_key, few_key, later_key = jax.random.split(key, 4)
@@ -163,7 +161,7 @@ class KktProblem:
             inside = start if self.basis is None else start @ self.basis.T
             unknown = inside / self.spread
         points = unknown * self.spread
-        # The scale of alpha: sums of normal points as wide as a quarter of the range.
+        # The scale of alpha: sums at normal points with a quarter of the range's width.
         scales = jnp.ones(len(self.network) - 1, dtype)
         if config.alpha_units == "typical":
             few = jax.random.normal(few_key, (_FEW, points.shape[1]), dtype)
@@ -200,8 +198,8 @@ class KktProblem:
         """
         config, points = self.config, unknowns.points * self.spread
         signed = config.coefficients == "signed"
-        # The directions y_i, or e_label - e_runner-up. They depend on the outputs, and
-        # the compiler makes one forward pass of this one and that of `passes`.
+        # The directions y_i, or e_label - e_runner-up. They depend on the outputs; the
+        # compiler merges this forward pass with that of `passes`.
         multipliers = unknowns.multipliers
         if signed:
             towards: Any = 1
@@ -267,15 +265,14 @@ def directions(
 
 
 def span(w: Float[np.ndarray, "inputs units"]) -> np.ndarray | None:
-    """Return orthonormal rows that span the columns of w, as far as these aren't noise.
+    """Return orthonormal rows that span the columns of w, without initial noise.
 
-    Initial noise covers the weak end of what training has put there, so only singular
-    values that exceed all that such noise can have are taken. Where there is no such
-    noise, the greatest drop of singular values, if by more than a factor of five, is
-    the end.
+    Initial noise hides the weakest trained directions, so only singular values above
+    the largest possible for such noise count. If there is no such noise, the span ends
+    at the greatest drop of singular values, if that exceeds a factor of five.
 
-    Returns: (rank, inputs), or None where the rank would be that of the inputs, or 0:
-      nothing stands out of an untrained layer.
+    Returns: (rank, inputs); None: the rank is that of the inputs, or 0 as for an
+      untrained layer.
     """
     rotation, sizes, _ = np.linalg.svd(w, full_matrices=False)
     sizes = np.maximum(sizes, _ROUNDING * sizes[0])
@@ -291,11 +288,11 @@ def _above_noise(sizes: np.ndarray, inputs: int, units: int) -> int:
 
     Noise of standard deviation sigma has singular values between sigma times the
     difference and the sum of the square roots of its sides (Marchenko & Pastur 1967).
-    The smallest tells sigma. Where less than half lie within, the small ones aren't
-    noise, and all are taken.
+    The smallest gives sigma. If less than half lie in this range, the small ones aren't
+    noise, and all are counted.
     """
     rank, before = 0, -1
-    # What stands out takes a side of the noise's each; the rank only grows by that.
+    # Each value above the noise reduces the noise's sides by one, so the rank grows.
     while rank > before:
         long, short = np.sqrt(max(inputs, units) - rank), np.sqrt(len(sizes) - rank)
         if long - short < _FLAT * long:

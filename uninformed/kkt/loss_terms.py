@@ -1,4 +1,4 @@
-"""Settings of the KKT attack: the terms of its loss, and how hard it tries."""
+"""Settings of the KKT attack: the terms of its loss, and its effort."""
 
 import dataclasses
 from typing import Any
@@ -13,51 +13,51 @@ class KktConfig:
     The defaults are ours; `published` and `public_code` are the paper's and its code's.
 
     Attributes:
-      candidates: m, how many points are looked for. Haim et al. advise twice the number
-        of training points; of 500 more come out with half as many.
+      candidates: m, number of candidates. Haim et al. advise twice the number of
+        training points; of 500 points, half as many candidates recover more.
       coefficients: "multipliers", lambda_i >= 0 times the label's direction, or
         "signed", any number for each output (Buzaglo et al. 2023).
-      steps: how many steps of gradient descent a run makes.
+      steps: number of gradient steps of a run.
       optimiser: "adam", or "sgd" with momentum 0.9.
       schedule: how learning rates fall: "cosine", to 0, or "constant".
-      span: whether candidates are looked for in the span of the first layer's weights
-        alone, as far as these stand out from their initial noise.
-      spectrum: power of the first layer's singular values that coordinates in that span
-        are multiples of, at the start and in each step; 0: all alike. Images have most
-        of their variance in few directions, and the layer has it from them.
-      whitening: power of the first layer's singular values that the residual in each of
-        its directions is divided by; 0: all alike. Patterns change while a victim is
-        trained, so what the conditions leave is larger where the layer is.
+      span: whether to search only in the span of the first layer's weights, as far as
+        these exceed their initial noise.
+      spectrum: coordinates in that span are multiples of the first layer's singular
+        values to this power, at the start and in each step; 0: all equal. Images have
+        most of their variance in few directions, which the layer reflects.
+      whitening: the residual in each direction of the first layer is divided by its
+        singular value to this power; 0: all equal. Patterns change while a victim is
+        trained, so residuals are larger along larger singular values.
       start: sigma_x, standard deviation of the candidates' pixels at the start.
       rate: learning rate of the candidates, in pixels.
       multiplier_rate: learning rate of the multipliers, in `units`; None: `rate`.
-      units: what multipliers are multiples of: "fitted", twice the mean of those that
-        fit best at the start; "one", plain; "per_candidate", 1 / m. They begin uniform
-        in [0, 1]; signed ones standard normal.
+      units: unit of multipliers: "fitted", twice the mean of those that fit best at the
+        start; "one"; "per_candidate", 1 / m. Initial multipliers are uniform in [0, 1];
+        signed ones standard normal.
       alpha: slope of the sigmoid in ReLU's derivative at the first step.
       alpha_end: slope at the last step, with a geometric path between the two; None:
         `alpha` throughout.
-      alpha_units: what alpha is a multiple of: "typical", 1 / root mean square of what
-        a layer sums up, or "absolute", 1.
+      alpha_units: unit of alpha: "typical", 1 / root mean square of a layer's sums, or
+        "absolute", 1.
       relative: whether residuals are divided by |theta|^2.
-      layers: how much each layer's squared residual weighs: "alike", or "trained", less
-        the more of the layer can't be training's. Gradient flow adds the same to the
-        squared norm of every layer (Du et al. 2018), so what exceeds the smallest
-        layer's is left from the start, and no points explain it.
+      layers: weights of the layers' squared residuals: "alike", or "trained", smaller
+        the more of a layer is initial weights. Gradient flow adds the same to the
+        squared norm of every layer (Du et al. 2018), so the excess over the smallest
+        layer's is initial, and no points explain it.
       margin_weight: weight of squared distances from the margin, in units of the
         margin.
       least_multiplier: lambda_min, below which multipliers are penalised, in `units`.
-      dual: the penalty on what is missing to lambda_min: "squared" or "linear".
+      dual: the penalty on multipliers below lambda_min: "squared" or "linear".
       dual_weight: weight of that penalty.
       low: least value of a pixel, before a mean is subtracted.
       high: largest value of a pixel, before a mean is subtracted.
       prior: the penalty on pixels outside [low, high]: "squared" or "linear".
       prior_weight: weight of that penalty, summed over candidates and pixels.
       prior_mean: whether that penalty is divided by the number of pixels.
-      restarts: how often, evenly over the first 60 % of the steps, candidates with
-        next to no multiplier begin anew.
-      gram: whether residuals are multiplied out into inner products of points
-        (`stationarity.gram`); None: where that is less work.
+      restarts: number of times, evenly over the first 60 % of the steps, that
+        candidates with almost no multiplier are redrawn.
+      gram: whether residuals are computed from inner products of points
+        (`stationarity.gram`); None: if that is less work.
     """
 
     candidates: int = 100
@@ -134,8 +134,8 @@ class KktConfig:
     def published(cls, **changes: Any) -> "KktConfig":
         """Return the settings of Haim et al. 2022, Sections 3.2, 5.2 and Appendix B.
 
-        Pixels are in [0, 1]. The dual term has lambda_min inside the hinge, as is
-        meant; the printed one is flat.
+        Pixels are in [0, 1]. The dual term has lambda_min inside the hinge, as the
+        paper intends; as printed, the term has no gradient.
         """
         fields: dict[str, Any] = {
             "steps": 100_000,

@@ -1,4 +1,4 @@
-"""Scores of KKT attacks on a victim: counts, controls, baselines, pictures.
+"""Evaluate KKT attacks on a victim: counts, controls, baselines, pictures.
 
 Scores may use the training images, which no adversary has; `together` and `stability`
 do not. The judged run is the one that an adversary would choose, by its loss. Beside

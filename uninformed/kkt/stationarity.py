@@ -1,18 +1,18 @@
-"""The distance of theta from a combination of gradients of the outputs.
+"""The KKT attack's residual: distance of theta from a sum of gradients at candidates.
 
     | theta - sum_i <c_i, grad Phi(x_i)> |^2, layer by layer
 
 at points x_i, with coefficients c_i (outputs,). ReLU's derivative, a step, is replaced
-by a sigmoid of slope alpha: the sum then has derivatives with respect to x, and where
-training has parked kinks on the data, as it does in few dimensions, a value between 0
-and 1 is what the KKT conditions of ReLU networks (Clarke's) mean.
+by a sigmoid of slope alpha, so that the sum has derivatives with respect to x. If
+training has placed kinks on the data, as in few dimensions, a value between 0 and 1 is
+also what the KKT conditions of ReLU networks (Clarke's) ask for.
 
-Two ways to the same number. `plain` forms the sum; `gram` multiplies out,
+Two functions compute the same number. `plain` forms the sum; `gram` multiplies out,
 
     |W|^2 - 2 sum_i z_i . d_i + sum_ij (a_i . a_j + 1) (d_i . d_j),
 
 (a inputs of the layer, z its sums, d what is propagated back to them, 1 for biases),
-which with m points and h units costs m^2 (d + h) in place of the two products m d h.
+which with m points, d inputs and h units costs m^2 (d + h) instead of two times m d h.
 
 Source: Haim et al. 2022, equation (6) and Appendix B (sigmoid in the backward pass).
 Checked: tests/uninformed/kkt/test_stationarity.py (autodiff; both ways to 1e-10).
@@ -29,8 +29,8 @@ from jaxtyping import Array, Float
 from uninformed import homogeneous
 from uninformed.homogeneous import DenseLayers
 
-# Directions of the Gram matrix with eigenvalues below this share of the largest are
-# rounding: it is summed in float64 from products of float32.
+# Eigenvalues of the Gram matrix below this share of the largest are rounding; the
+# matrix is summed in float64 from products of float32.
 _RANK = 1e-10
 
 
@@ -51,9 +51,9 @@ class Pass(NamedTuple):
     """One forward and one backward pass, a list entry for each layer.
 
     Attributes:
-      inputs: a, what each layer is given, (points, inputs of the layer).
-      sums: z, what each layer sums up before its ReLU, (points, units); the last are
-        the outputs.
+      inputs: a, the layer's inputs, (points, inputs of the layer).
+      sums: z, the layer's sums before its ReLU, (points, units); the last are the
+        outputs.
       back: d, the coefficients propagated back to these sums, (points, units).
     """
 
@@ -68,7 +68,7 @@ def passes(
     coefficients: Float[Array, "points outputs"],
     alpha: Float[Array, " hidden"],
 ) -> Pass:
-    """Go forward and back, with one slope alpha of the sigmoid a hidden layer."""
+    """Make both passes, with one slope alpha of the sigmoid per hidden layer."""
     # Forward, by ReLUs whose derivative is a sigmoid.
     inputs, sums = [points], []
     for number, layer in enumerate(network):
@@ -137,7 +137,7 @@ def best_multipliers(
     weights: Float[Array, " layers"] | None = None,
     signed: bool = False,
 ) -> Float[np.ndarray, " points"]:
-    """Fit multipliers l, non-negative unless `signed`, of least residual.
+    """Fit the multipliers l of least residual, non-negative unless `signed`.
 
     The coefficients are l_i times the directions: y_i for one output, e_y - e_rival for
     several. The problem in the m x m Gram matrix is solved by active sets (scipy).
@@ -157,7 +157,7 @@ def best_multipliers(
         inner += weight * inputs * (back @ back.T)
         sums = np.asarray(at.sums[number], np.float64)
         towards += weight * np.sum(sums * back, axis=1)
-    # As least squares: their square root, less the directions that are rounding.
+    # As least squares: the square root of these, without directions that are rounding.
     spectrum, rotation = np.linalg.eigh(inner)
     kept = spectrum > _RANK * spectrum[-1]
     root = np.sqrt(spectrum[kept])

@@ -1,4 +1,4 @@
-"""Training images of a KKT attack's victim, and held-out ones for the control."""
+"""Choose the training images of a KKT attack's victim, and held-out control images."""
 
 import dataclasses
 
@@ -19,8 +19,8 @@ class PointsConfig:
       classes: "binary", vehicles against animals of CIFAR-10 and odd against even
         labels of other data sets, or "all".
       points: number of training images, in equal shares of the classes.
-      offset: images of each class that are passed over before the first is taken.
-      held_out: number of images that the control is counted on.
+      offset: number of images of each class to skip before the first.
+      held_out: number of held-out images for the control.
       mean_known: whether the adversary knows the mean image, which is subtracted.
     """
 
@@ -65,7 +65,7 @@ class VictimImages:
 
     @property
     def points(self) -> np.ndarray:
-        """Return what the network is trained on: images less their mean, in rows."""
+        """Return the network's training points: images minus their mean, in rows."""
         return (self.images - self.mean).reshape(len(self.images), -1)
 
 

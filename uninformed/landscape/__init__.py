@@ -1,10 +1,10 @@
-"""Where attacks on weights alone end, as a function of where they begin.
+"""The landscape experiment: where attacks on weights alone end, by where they start.
 
 mixtures    starts: mixtures of training images, other images and noise
 runs        every attack from every start
 quantities  how well each outcome fits theta, and its distance from images
 conclusions the conclusions of Runkel et al., checked on these runs
-detection   whether an adversary could tell recovered training images from others
+detection   whether an adversary can recognise recovered training images
 maps        pictures: maps, curves, images
 study       the whole of `informed landscape`
 

@@ -4,10 +4,10 @@ Starts mix training images, other images of their classes (the partition) and no
 
 a  from noise theta fits, but images resemble training images no more than held-out ones
 b  from the training images, these are recovered
-c  from the partition, theta fits, and images stay there
-d  images end nearer to the partition than to the truth where it has more weight
+c  from the partition, theta fits, and images stay near the partition
+d  images end nearer to the partition than to the truth if it has more weight
 e  near the training images, the bilevel attack ends nearer to them than the KKT attack
-f  and its distance grows faster with the share of noise
+f  the bilevel attack's distance grows faster with the share of noise
 g  one image per class, repeated, fits as well
 h  the KKT attack's landscape is smoother: outcomes of near starts are nearer together
 """
@@ -21,13 +21,13 @@ from uninformed.landscape import mixtures
 from uninformed.landscape.mixtures import CORNERS, StartsConfig
 from uninformed.landscape.quantities import Measured
 
-# Theta fits where the distance is at most this share of |theta*|^2, or twice what the
-# training images themselves leave if that is more.
+# Theta fits if the distance is at most this share of |theta*|^2, or twice the distance
+# at the training images themselves if that is more.
 FITS = 0.01
-# The largest such share that still counts as a fit, whatever training images leave.
+# The largest such share that still counts as a fit.
 _AT_MOST = 0.1
-# SSIM by which images from noise may exceed held-out ones and still resemble them no
-# more; one image of twenty whose SSIM rises by 0.4 moves the mean by as much.
+# Tolerance when comparing mean SSIM with held-out images; one image of twenty whose
+# SSIM rises by 0.4 changes the mean by as much.
 _NO_MORE = 0.02
 # {letter: {"confirmed": whether it holds, figures by name}}
 Conclusions = dict[str, dict[str, Any]]
@@ -40,10 +40,10 @@ def conclude(
     ended: Mapping[str, np.ndarray],
     measured: Mapping[str, Measured],
 ) -> dict[str, Conclusions]:
-    """Draw all conclusions of each method, and those that compare two.
+    """Check all conclusions about each method, and those that compare two.
 
     Args:
-      config: from which starts the attacks were run.
+      config: the starts of the attacks.
       names: names of the starts.
       started: images at the start, (starts, points, height, width, channels).
       ended: images at the end by method, of that shape.
@@ -72,7 +72,7 @@ def conclude(
 def of_method(
     config: StartsConfig, names: Sequence[str], measured: Measured
 ) -> Conclusions:
-    """Draw conclusions a, b, c, d and g of one method."""
+    """Check conclusions a, b, c, d and g for one method."""
     at = _lookup(names, measured)
     along = {share: mixtures.name(share, 1.0) for share in config.shares if share < 0.5}
     stays = at("partition", "partition")
@@ -121,7 +121,7 @@ def of_method(
 def compared(
     config: StartsConfig, names: Sequence[str], bilevel: Measured, other: Measured
 ) -> Conclusions:
-    """Draw conclusions e and f, of the bilevel attack against another one."""
+    """Check conclusions e and f, which compare the bilevel attack with another one."""
     both = _lookup(names, bilevel), _lookup(names, other)
     near = [
         mixtures.name(l1, l2)
@@ -145,7 +145,7 @@ def compared(
 def smoother(
     bilevel: Mapping[str, float], other: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Draw conclusion h from `contractions`: it has to hold at every corner."""
+    """Check conclusion h by `contractions`: it has to hold at every corner."""
     return _conclusion(
         all(other[corner] < bilevel[corner] for corner in CORNERS),
         bilevel=dict(bilevel),
@@ -161,7 +161,7 @@ def contractions(
 ) -> dict[str, float]:
     """Divide distances between ends by those between starts, around each corner.
 
-    Below 1 where the landscape is smooth: different starts end in one minimum.
+    Ratios below 1 mean a smooth landscape: different starts end in one minimum.
     """
     ratios = {}
     for corner in CORNERS:

@@ -1,18 +1,18 @@
-"""Whether an adversary could tell recovered training images from others: ROC curves.
+"""Test whether an adversary can recognise recovered training images, by ROC curves.
 
 Attacks end at many images, some of which are recovered training images and most are
 not. An uninformed adversary can compute three scores of an image:
 
-parameters  how near theta of the run's images is to the released one
-loss        how small the loss of theta* at the image is
-span        how near the image is to the span of the first layer's weights: weight decay
-            leaves only combinations of the training images there
+parameters  distance of the theta trained on the run's images from the released one
+loss        loss of theta* at the image
+span        distance of the image from the span of the first layer's weights, where
+            weight decay leaves only combinations of the training images
 
-An informed adversary retrains with its guess and compares parameters. For a true image
-they agree to the last digits, for any other one they don't.
+An informed adversary retrains with a guess and compares parameters. They agree to the
+last digits only for a true image.
 
-Source: the question is that of Runkel et al. 2024, Section 5; the scores are ours, but
-for `parameters`.
+Source: the question is that of Runkel et al. 2024, Section 5; the scores are ours,
+except `parameters`.
 """
 
 import dataclasses
@@ -39,12 +39,12 @@ class DetectionScores:
     """One score of many images, meant to separate training images from others.
 
     Attributes:
-      values: the score (images,), larger for what is taken for a training image.
+      values: the score (images,), larger for images more like training images.
       true: whether each image is a recovered training image, (images,).
-      trivial: whether each image began at a mixture that has a share of the training
+      trivial: whether each image started from a mixture with a share of the training
         image, (images,).
-      cluster: numbers (images,), equal for images that were found from one start and
-        so aren't independent.
+      cluster: numbers (images,), equal for images from one start, which aren't
+        independent.
     """
 
     values: Float[np.ndarray, " images"]
@@ -129,9 +129,9 @@ def informed(
 ) -> DetectionScores:
     """Score by the distance after retraining, each image in turn the target.
 
-    An informed adversary knows the other images, and theta of an affine victim. True is
-    the solution of the closed form; false are the starts, and held-out images in the
-    target's place.
+    An informed adversary knows the other images, and theta of an affine victim. The
+    true image is the closed form's solution; false ones are the starts, and held-out
+    images in the target's place.
     """
     count = len(sets.truth)
     flat = sets.truth.reshape(count, -1).astype(np.float64)
@@ -176,7 +176,7 @@ def informed(
 
 
 def gap(scores: DetectionScores) -> dict[str, float]:
-    """Return the largest distance of a true image and the smallest of a false one."""
+    """Return the largest distance for true images and the smallest for false ones."""
     return {
         "largest_true": float(-scores.values[scores.true].min()),
         "smallest_false": float(-scores.values[~scores.true].max()),

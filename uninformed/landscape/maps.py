@@ -17,7 +17,7 @@ from uninformed.landscape.mixtures import Sets, StartsConfig
 from uninformed.landscape.quantities import Measured
 from uninformed.montage import ImageRow, draw_rows
 
-# Images in a row of a picture: more are too small to be looked at.
+# Images in a row of a picture; more would be too small to see.
 _COLUMNS = 10
 # Least relative distance on the logarithmic scale of a map, because exact fits have no
 # logarithm.
@@ -93,7 +93,7 @@ def images(
 ) -> None:
     """Draw Figures 1 to 9: the outcomes above their nearest training images.
 
-    For the partition its nearest there as well. SSIM stands below the images.
+    The partition's outcomes also have its nearest images. SSIM is printed below images.
     """
     rows = []
     for name in mixtures.unmixed(names):

@@ -1,4 +1,4 @@
-"""The starts of attacks: mixtures of images and noise, and some others.
+"""The starting images of the landscape's attacks: mixtures of images and noise.
 
     l2 (l1 GT + (1 - l1) partition) + (1 - l2) noise,    l1, l2 in 0, 1/4, ..., 1,
 
@@ -60,7 +60,7 @@ class StartsConfig:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Sets:
-    """The images that starts are mixed from, and those that outcomes are compared with.
+    """The images that starts are mixed from, and that outcomes are compared with.
 
     Attributes:
       truth: the training images (points, height, width, channels), pixels in [0, 1].
@@ -121,7 +121,7 @@ def load(config: PointsConfig, seed: int, data_dir: str | None = None) -> Sets:
 
 
 def name(l1: float, l2: float) -> str:
-    """Name a mixture; without any share of images l1 doesn't matter."""
+    """Name a mixture; without a share of images, l1 doesn't matter."""
     if l2 == 0:
         return "noise"
     corners = {(1.0, 1.0): "truth", (0.0, 1.0): "partition"}
@@ -135,7 +135,7 @@ def holds_truth(name: str) -> bool:
 
 
 def unmixed(names: Sequence[str]) -> list[str]:
-    """Return the starts that are no mixtures, and the corners; normal noise last."""
+    """Return the corners and the starts that aren't mixtures; normal noise last."""
     normal = [name for name in names if name.startswith("normal")]
     return [name for name in names if name in (*CORNERS, COLLAPSED)] + normal
 

@@ -1,8 +1,8 @@
-"""Quantities of each outcome: its fit to theta, and its distance from images.
+"""Measure the landscape's outcomes: fit to theta, and distance from training images.
 
 L2 distances are from each image to its nearest by SSIM, in windows of 7 pixels. Because
-the KKT attack loses lengths, SSIM is the larger of that of the clipped image and that
-of the stretched one. An image is *recovered* if its SSIM with a training image exceeds
+the KKT attack loses lengths, SSIM is the larger of the clipped image's and the
+stretched image's. An image is *recovered* if its SSIM with a training image exceeds
 0.4, and exceeds that with any image of the partition or any held-out one.
 
 Source: Runkel et al. 2024, Table 1, Section 4.5; the paper leaves "structurally most
@@ -20,7 +20,7 @@ Measured = dict[str, np.ndarray]
 
 # Side, in pixels, of the windows of SSIM; scikit-image's default.
 WINDOW = 7
-# Held-out images that each is compared with: the time grows with more.
+# Number of held-out images that each is compared with; more take longer.
 _POOL = 200
 
 

@@ -1,4 +1,4 @@
-"""Run every attack from every start; batches are cached on disk.
+"""Run the landscape's attacks from every start; batches are cached on disk.
 
 The *landscape* of an attack on weights alone is where it ends as a function of where it
 begins. A *start* is one initial image per training point, the same for all attacks. It
@@ -66,7 +66,7 @@ class BilevelVictimConfig:
         checks.choice("init", self.init, ("uniform", "scaled"))
         for field in ("width", "steps", "attack_steps"):
             checks.at_least(field, getattr(self, field), 1)
-        # Raises where fields don't fit each other.
+        # Raises if fields contradict each other.
         self.lower(1)
 
     def lower(self, inputs: int) -> Lower:
@@ -135,7 +135,7 @@ class LandscapeConfig:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Outcomes:
-    """Where one method ended, from every start.
+    """The outcomes of one method from every start.
 
     Attributes:
       images: reconstructions (starts, points, height, width, channels).

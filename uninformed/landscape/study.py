@@ -1,4 +1,4 @@
-"""All of `informed landscape`: runs, quantities, conclusions, detection, pictures.
+"""The whole command `informed landscape`: runs, measurements, conclusions, pictures.
 
 `run` is `informed landscape --config=configs/landscape.py --workdir=DIR`. Batches of
 starts are cached in `ends/`, so that an interrupted run resumes.

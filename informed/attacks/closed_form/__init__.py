@@ -5,7 +5,7 @@ linear            the unknown row of a fitted estimator, from the optimum's equa
 objectives        the training objective of such an estimator, and these equations
 refining          the unknown row if the solver stopped early, by refits
 scaler            the unknown row from the means of a StandardScaler
-pipelines         `reconstruct_sklearn`: whichever of these applies
+pipelines         `reconstruct_sklearn`: picks the method that applies
 affine            the attack on the toolkit's own affine victims
 estimator_attack  the attack on fitted estimators, as audits play it
 """

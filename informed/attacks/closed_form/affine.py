@@ -17,7 +17,7 @@ from shadow.training import GradientDescent
 
 
 def make(config: NoSettings, material: Material) -> "GlmAttack":
-    """Make the attack of the registry's row."""
+    """Build the attack for the registry."""
     return GlmAttack()
 
 
@@ -51,7 +51,7 @@ class GlmAttack:
         algorithm.require_plain_penalty()
         known = fixed.images.reshape(len(fixed), -1)
         penalty = algorithm.weight_decay * (len(fixed) + 1)
-        # Slices by hand: weights of float64 stay in float64.
+        # Sliced by hand, so that float64 weights stay float64.
         w, b = parts["output/w"], parts["output/b"]
         images, labels, residuals = [], [], []
         for theta in release.weights:

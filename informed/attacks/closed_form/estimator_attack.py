@@ -1,5 +1,6 @@
-"""The attack of `reconstruct_sklearn` on fitted linear models, as audits play it.
+"""The closed-form attack on fitted scikit-learn models, as a row of the registry.
 
+It calls `reconstruct_sklearn` for every model, and converts units of table columns.
 THREAT: knows D_- in the units in which the model was fitted, and sees the fitted model.
 Needs neither the training code nor its seed.
 
@@ -22,7 +23,7 @@ from shadow.threat import Knowledge, Reconstruction, require_told
 
 
 def applies(facts: Facts) -> str:
-    """Say why the attack does not apply to what training returns; "" if it does."""
+    """Return why the attack does not apply to what training returns; "" if it does."""
     fitted = released.is_estimator(facts.returned)
     if fitted and pipelines.supported(facts.returned):
         return ""
@@ -30,7 +31,7 @@ def applies(facts: Facts) -> str:
 
 
 def make(config: NoSettings, material: Material) -> "EstimatorAttack":
-    """Make the attack of the registry's row."""
+    """Build the attack for the registry."""
     return EstimatorAttack(table=material.table)
 
 
@@ -39,9 +40,8 @@ class EstimatorAttack(OneByOne):
     """Reconstruct the target of each fitted model.
 
     Attributes:
-      table: the table whose rows the records are; None: records are features as they
-        are.
-      failures: why a model gave nothing, one line each; grows while models are read.
+      table: the table that records are rows of; None: records are plain features.
+      failures: a reason for every model that gave no row; grows during the attack.
     """
 
     table: Table | None = None
@@ -53,10 +53,10 @@ class EstimatorAttack(OneByOne):
         """Attack one model after the other.
 
         Args:
-          release: the fitted models, one a target.
+          release: the fitted models, one per target.
           knowledge: D_- (`fixed`) is needed.
-        Returns: the mean known row where a model does not determine its target; NaN
-          where this tool cannot read a model.
+        Returns: the reconstruction; the mean known row if a model does not determine
+          its target; NaN if this tool cannot read the model.
         """
         del key
         require_told(knowledge, "fixed")
@@ -68,7 +68,7 @@ class EstimatorAttack(OneByOne):
             try:
                 row = pipelines.reconstruct_sklearn(model, known, fixed.labels)
             except (LimitError, checks.FieldError) as error:
-                # Nobody looked, so that is no attack that failed.
+                # The tool could not look, so the attack did not fail.
                 self.failures.append(str(error).rstrip("."))
                 value = np.full_like(value, np.nan)
             except ReconstructionImpossibleError as error:
@@ -76,7 +76,7 @@ class EstimatorAttack(OneByOne):
             else:
                 value, certified = row.value, row.certified
                 if row.y is not None and np.size(row.y) == 1:
-                    # An output of a regression is the label but for rounding.
+                    # A regression's output equals the label up to rounding.
                     label = round(float(np.ravel(row.y)[0]))
             image = as_image(self.table, value, fixed.image_shape)
             yield Reconstruction(
@@ -88,7 +88,7 @@ class EstimatorAttack(OneByOne):
 
     @property
     def note(self) -> str:
-        """Say how many models gave no reconstruction, and why the first did not."""
+        """Return how many models gave no reconstruction, and why the first did not."""
         if not self.failures:
             return ""
         return f"{len(self.failures)} models gave no target: {self.failures[0]}"

@@ -1,4 +1,4 @@
-"""The unknown row of a fitted linear model, from the equations of its optimum.
+"""Reconstruct a linear model's unknown training row from the equations of its optimum.
 
     sum_i r_i (1, k_i) + (gradient of the penalty) + r (1, x) = 0
 
@@ -38,12 +38,12 @@ from informed.attacks.closed_form.objectives import (
 from informed.attacks.closed_form.theorems import GlmReconstruction
 from informed.attacks.impossible import ReconstructionImpossibleError
 
-# In spreads: rows that are known less closely are estimates.
+# In column spreads: a row with a larger error is only an estimate.
 _PRECISION = 1e-6
-# A tolerance that stops no solver; some estimators refuse zero.
+# A tolerance that no solver reaches; some estimators refuse zero.
 _NO_TOLERANCE = 1e-300
 _ONE_OUTPUT = "with one output the equations are used up: no wrong known row would show"
-# What `reconstruct` takes.
+# Estimators that `reconstruct` takes.
 _GLMS = ("LinearRegression", "Ridge", "LogisticRegression", "PoissonRegressor")
 _REAL_LABELS = ("LinearRegression", "Ridge")
 
@@ -54,13 +54,13 @@ class RowReconstruction:
 
     Attributes:
       value: (features,) float64, the row in the units of the known rows. Behind a
-        vectoriser: one value a word of its vocabulary.
-      y: the row's label or output; None: nothing decides it.
+        vectoriser: a value per word of its vocabulary.
+      y: the row's label or output; None: undetermined.
       certified: whether the model itself confirms `value`: equations hold that a wrong
         known row would violate, as `why` says. It does not cover `y`.
-      error: (features,), how far `value` may be off, given that the known rows are the
-        right ones; infinity where nothing bounds it.
-      by: what read the row: "scaler means", "span" or "closed form".
+      error: (features,), bound on the error of `value`, provided that the known rows
+        are correct; infinity where there is none.
+      by: the method: "scaler means", "span" or "closed form".
       why: what the certificate rests on, or why there is none.
       words: the words of the missing text, where rows are texts; else None.
       candidates: the two possible rows of a model without intercept (Theorem 8).
@@ -77,7 +77,7 @@ class RowReconstruction:
 
 
 def spread(known: np.ndarray) -> Float[np.ndarray, " features"]:
-    """Return each column's standard deviation, or its size where it is constant."""
+    """Return the standard deviation of each column, or a constant column's size."""
     deviation = known.std(axis=0)
     size = np.abs(known).max(axis=0, initial=0.0)
     scale = np.where(deviation > 1e-9 * size, deviation, size)
@@ -98,8 +98,8 @@ def read(model: Any, known: np.ndarray, labels: np.ndarray) -> RowReconstruction
     objective, quotient = _likeliest(model, known, labels)
     y = _label(model, labels, quotient.label)
     row, error, refit = quotient.row, np.full(len(quotient.row), np.inf), None
-    # Where the solver's answer depends on where the missing row stood, no refit can
-    # give the parameters again.
+    # These solvers' results depend on the position of the missing row, so a refit can't
+    # reproduce the parameters.
     row_by_row = getattr(model, "solver", None) in ("sag", "saga")
     row_by_row = row_by_row or getattr(model, "dual", False) is not False
     if not (row_by_row or np.asarray(model.coef_).dtype == np.float32):
@@ -132,7 +132,7 @@ def reconstruct(
     *,
     target_label: float | None = None,
 ) -> GlmReconstruction | tuple[GlmReconstruction, GlmReconstruction]:
-    """Apply Theorem 1 or 8 to a fitted estimator, and say what error to expect.
+    """Apply Theorem 1 or 8 to a fitted estimator, and estimate the error.
 
     Args:
       model: a fitted estimator of one of the types in `_GLMS`.
@@ -143,7 +143,7 @@ def reconstruct(
     Returns: the target, its `y` being a class of the estimator for a classifier; two
       candidates without intercept.
     Raises:
-      ReconstructionImpossibleError: this model can't be inverted so; says why.
+      ReconstructionImpossibleError: this model can't be inverted this way; says why.
       ValueError: an estimator of another type, or not fitted, or shapes that don't
         belong together.
     """
@@ -252,7 +252,7 @@ def _refined(
     """Refine the row, and a regression's outputs behind it, by refits.
 
     Args:
-      y: a class as the estimator names it; of a regression it is refined as well.
+      y: a class as the estimator names it; a regression's outputs are refined too.
       scale: (unknowns,), the spread of each unknown.
     Returns: row and outputs, and their error; infinite where refits do not converge.
     """
@@ -274,7 +274,7 @@ def _refined(
         try:
             return refining.refit(stepping, known, labels, z[:features], label)
         except (ValueError, ArithmeticError):
-            return None  # such as a count below zero
+            return None  # `fit` refuses the candidate, such as a negative count
 
     return refining.refine(invert, train, model, scale)
 
@@ -282,8 +282,8 @@ def _refined(
 def _stepping(model: Any) -> Any:
     """Return the model, set to take as many solver steps as the released one.
 
-    Where a tolerance decides, one row gets a last step of L-BFGS that the next one does
-    not, and the refit jumps from row to row.
+    With a tolerance, L-BFGS may take one more step for one candidate than for another,
+    so the refit would be a discontinuous function of the row.
     """
     taken = np.ravel(getattr(model, "n_iter_", 0))
     if getattr(model, "solver", "") != "lbfgs" or taken.size != 1 or not taken[0]:
@@ -295,10 +295,10 @@ def _stepping(model: Any) -> Any:
 def _certificate(
     objective: Objective, known: np.ndarray, released: Any, refit: Any
 ) -> tuple[bool, str]:
-    """Say whether one wrong known row would have been noticed, and why.
+    """Return whether one wrong known row would have been noticed, and why.
 
     Args:
-      refit: the released model's, with the row that was read.
+      refit: parameters of the refit with the reconstructed row.
     """
     slopes, share = objective.gradients(known, *_parameters(released))
     if share.shape[0] < 2:

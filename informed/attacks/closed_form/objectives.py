@@ -1,4 +1,4 @@
-"""The equations at a linear model's optimum, and their solution for the unknown record.
+"""The optimum's equations of scikit-learn's linear models, solved for the unknown row.
 
 Takes a fitted linear model of scikit-learn and all its training rows but one, the
 *target* (x, y), which it never sees. Parameters at the optimum satisfy
@@ -26,7 +26,8 @@ from scipy import special
 from informed.attacks.impossible import ReconstructionImpossibleError
 
 EPS = float(np.finfo(np.float64).eps)
-# A target's loss derivative below this many roundings of the known rows' ones is lost.
+# A target's loss derivative smaller than this share of the known rows' is lost in
+# rounding.
 _ROUNDING = 1e3 * EPS
 
 Scores = Float[np.ndarray, "*points outputs"]
@@ -37,7 +38,7 @@ class Loss:
     """A loss whose derivative at a score is the mean function there minus the label.
 
     Attributes:
-      mean: scores -> the mean function at them.
+      mean: scores -> predicted means (the inverse link).
       nearest: (outputs,) numbers -> the nearest class's encoding; None: real labels.
     """
 
@@ -104,15 +105,15 @@ class Objective:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Quotient:
-    """The target in closed form.
+    """The target as the closed-form quotient, with what it was computed from.
 
     Attributes:
       row: (features,), the target's features.
       label: (outputs,), its label as numbers, encoded as in `Objective.labels`.
       slope: (outputs,), its loss derivative times its weight.
       violation: how far the computed label is from a class; 0 for real-valued labels.
-      slopes, share: the loss derivatives and the residual gradient that it was
-        computed from; see `Objective.gradients`.
+      slopes, share: the known rows' loss derivatives and the residual gradient; see
+        `Objective.gradients`.
     """
 
     row: np.ndarray
@@ -133,7 +134,8 @@ def solve(
       known: (known, features), the known rows.
       coef: (outputs, features), the released coefficients.
       intercept: (outputs,), the released intercepts.
-    Raises: ReconstructionImpossibleError: its loss derivative is lost in rounding.
+    Raises: ReconstructionImpossibleError: the target's loss derivative is lost in
+      rounding.
     """
     slopes, share = objective.gradients(known, coef, intercept)
     share_0 = share[:, 0]
@@ -190,7 +192,7 @@ def objectives(model: Any, labels: np.ndarray) -> list[Objective]:
             f"Expected labels among the model's classes {classes.tolist()},"
             f" got {unknown.tolist()[:5]}."
         )
-    # One column where there are two classes; -1 and 1 where classes are signs.
+    # One column if there are two classes; -1 and 1 for ridge classifiers.
     one_hot = (np.asarray(labels)[:, None] == np.asarray(classes)).astype(np.float64)
     encoded = one_hot[:, 1:] if len(classes) == 2 else one_hot
     terms["labels"] = 2 * encoded - 1 if terms["loss"] is SIGNS else encoded

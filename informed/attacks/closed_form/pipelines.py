@@ -1,4 +1,4 @@
-"""`reconstruct_sklearn`: the unknown row of a fitted linear model of scikit-learn.
+"""`reconstruct_sklearn`: reconstruct the unknown training row of a scikit-learn model.
 
 THREAT: knows all training rows but one with their labels, and holds the fitted model.
 Needs no training code, no seed and no shadow models.
@@ -22,7 +22,7 @@ from informed.attacks.impossible import ReconstructionImpossibleError
 from informed.attacks.span import linear_fit
 from shadow import checks
 
-# Linear models of which the span alone is read.
+# Linear models that only the span method can read.
 _SPAN_ONLY = (
     "LinearSVC",
     "SGDClassifier",
@@ -48,7 +48,7 @@ class _Steps:
 
 
 def supported(model: Any) -> bool:
-    """Say whether `reconstruct_sklearn` takes a model of this type."""
+    """Return whether `reconstruct_sklearn` takes a model of this type."""
     return _steps(model) is not None
 
 
@@ -59,15 +59,15 @@ def reconstruct_sklearn(
 
     Args:
       model: a fitted linear model, or a `Pipeline` that ends in one; see `SUPPORTED`.
-      known_rows: (known, features) numbers, array or sparse matrix, or a list of texts
-        where the pipeline begins with a vectoriser: all training rows but one, as they
-        were given to `fit`.
+      known_rows: all training rows but one, as they were given to `fit`: (known,
+        features) numbers, array or sparse matrix, or a list of texts if the pipeline
+        begins with a vectoriser.
       known_labels: (known,) or (known, outputs), their labels.
-      target_label: the missing row's label; needed, and used, for least squares and
-        ridge without intercept alone (Theorem 8).
+      target_label: the missing row's label; needed, and used, only for least squares
+        and ridge without intercept (Theorem 8).
     Raises:
-      FieldError: another kind of model, or one that is not fitted; rows, labels that do
-        not fit the model, or rows with missing values.
+      FieldError: an unsupported model, or one that is not fitted; rows or labels that
+        do not fit the model; missing values.
       ReconstructionImpossibleError: this model does not determine the row; says why.
     """
     steps = _steps(model)
@@ -106,7 +106,7 @@ def reconstruct_sklearn(
 
 
 def _steps(model: Any) -> _Steps | None:
-    """Split a supported model into its steps; None: it is of another kind."""
+    """Split a supported model into its steps; None: the model is unsupported."""
     steps = (
         [step for _, step in model.steps if step not in (None, "passthrough")]
         if type(model).__name__ == "Pipeline"

@@ -1,8 +1,9 @@
-"""The unknown row of a model whose solver stopped early, by refits.
+"""Correct the closed form by refits, for a linear model whose solver stopped early.
 
 The closed form is exact at an optimum. If the solver stops short of it, a gradient
 remains, which shifts the computed row. Refitting the model with a nearby candidate
 leaves almost the same gradient and shift, so the difference corrects the candidate.
+`linear` and `span.linear_fit` use it. Source: ours, with Anderson acceleration.
 """
 
 import warnings
@@ -13,23 +14,23 @@ import numpy as np
 from scipy import sparse
 from sklearn import base
 
-# In spreads: how near `refine` has to come to the row before steps are
-# accelerated; from farther away that leads nowhere, and each costs a refit.
+# All lengths are in column spreads. Steps must be below this before they are
+# accelerated. Acceleration from farther away fails, and each step costs a refit.
 _NEAR = 0.5
-# Plain refits at most.
+# Largest number of plain refits.
 _PLAIN = 40
-# Accelerated refits at most: the directions that plain steps diverge along are fewer.
-# One that converged, of a head on sentence embeddings (n = 2 d), took 25.
+# Largest number of accelerated refits; plain steps diverge along fewer directions. A
+# head on sentence embeddings (n = 2 d) converged after 25.
 _MEMORY = 80
-# Accelerated steps without a smaller one before the solver's path counts as chaotic;
-# the search that converged had three of them in a row.
+# Give up after this many accelerated steps without a new smallest one. The head above
+# had three of them in a row.
 _PATIENCE = 15
-# In spreads: steps that stay below it are an answer with an error, not a failure.
+# Steps that settle below this length give an estimate with an error, not a failure.
 _ESTIMATE = 1e-3
-# In spreads: a step that is small, so that steps that shrink no more are rounding.
+# If steps no longer shrink and are below this length, they are rounding.
 _SETTLED = 1e-6
-# In spreads: the least error that is claimed, because the missing row may stand
-# elsewhere among the others, where sums are rounded in another order.
+# Smallest error that is claimed: the missing row's position is unknown, and it decides
+# the order in which sums are rounded.
 _FLOOR = 1e-9
 
 
@@ -55,7 +56,7 @@ def refit(
     if labels.dtype.kind in "iub" and np.asarray(label).dtype.kind == "f":
         labels = labels.astype(np.float64)
     with warnings.catch_warnings():
-        # That the solver stopped early was for the developer to see.
+        # Warnings that the solver stopped early are expected here.
         warnings.simplefilter("ignore")
         return base.clone(model).fit(rows, np.insert(labels, at, label, axis=0))
 
@@ -68,12 +69,12 @@ def refine(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Solve train(z) = stored, where `invert` is an approximate inverse of `train`.
 
-    A solver that stops short of the optimum leaves a gradient, so the closed form is a
-    little off. The same solver, run on the candidate, leaves nearly the same: z moves
-    by the difference of what the closed form makes of both.
+    A solver that stops short of the optimum leaves a gradient, which shifts the closed
+    form. Refitting with candidate z leaves nearly the same shift, so we iterate
+    z <- z + invert(stored) - invert(train(z)).
 
     Args:
-      invert: model -> (unknowns,), the closed form's row and output; NaN where it has
+      invert: model -> (unknowns,), the closed form's row and output; NaN if there is
         none.
       train: (unknowns,) -> model, the refit with this row and output.
       stored: the released model.
@@ -83,7 +84,7 @@ def refine(
     """
     goal = invert(stored)
     z = goal.copy()
-    # Fixed-point iteration: z moves by what the closed form misses after a refit.
+    # Fixed-point iteration: z moves by the error of the closed form after a refit.
     steps: list[np.ndarray] = []
     sizes: list[float] = []
     stalled = False
@@ -96,7 +97,7 @@ def refine(
         sizes.append(size)
         if size <= 1e-12:
             return z, 100 * steps[-1] + _FLOOR * scale
-        # Steps no longer shrink: rounding if they are small, else no convergence.
+        # If steps no longer shrink, they are rounding (if small) or do not converge.
         stalled = len(sizes) > 3 and size > 0.5 * min(sizes[:-2])
         if stalled:
             break
@@ -123,7 +124,7 @@ def _accelerated(
     gradient depends on the row. Differences of steps give the slopes there, so one
     refit is needed for each of these directions, not for every unknown.
 
-    Returns: z and its error, as `refine`; None where the steps don't get small.
+    Returns: z and its error, as `refine`; None if the steps don't get small.
     Source: Anderson, Iterative procedures for nonlinear integral equations, J. ACM 12,
       1965; of type II, undamped.
     """
@@ -140,13 +141,13 @@ def _accelerated(
         sizes.append(float(np.max(np.abs(step))))
         settled = len(sizes) > 3 and min(sizes) <= _SETTLED
         if settled and sizes[-1] > 0.5 * min(sizes[:-2]):
-            # The smallest step and the one before it: the last ones are rounding.
+            # Use the smallest step and the one before it; later ones are rounding.
             best = int(np.argmin(sizes))
             error = np.max(np.abs(steps[max(best - 1, 0) : best + 1]), axis=0)
             return places[best] * scale, (100 * error + _FLOOR) * scale
         if len(sizes) > _PATIENCE and min(sizes[-_PATIENCE:]) > min(sizes):
             return None
-        # The least combination of all steps so far, and the place that it was taken at.
+        # The smallest affine combination of all steps so far, and its point.
         moved = np.diff(np.stack(places), axis=0).T
         turned = np.diff(np.stack(steps), axis=0).T
         if turned.size:

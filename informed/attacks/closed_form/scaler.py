@@ -1,4 +1,4 @@
-"""The unknown row from the means of a `StandardScaler`, with a certificate.
+"""Reconstruct the unknown training row from the means that a `StandardScaler` stores.
 
 With n known rows k_i, unknown row x, mean m and variance v of all n + 1, per column:
 
@@ -11,7 +11,7 @@ one known value w is w - d, x is wrong by -d and g = 2 d (w - x - d). So |g| <= 
 
 a certified column is accurate to the largest of these bounds over all known values.
 
-The certificate has two blind spots. One wrong known value passes where d = w - x: it
+The certificate has two blind spots. One wrong known value passes if d = w - x: it
 then equals the true value of the missing row. Columns of few values make that likely
 and are not certified. Two or more wrong values of one column pass if their effects on g
 cancel, which takes one coincidence to the last digits.
@@ -25,11 +25,11 @@ from informed.attacks.closed_form.linear import RowReconstruction, spread
 from informed.attacks.closed_form.objectives import EPS
 from informed.attacks.impossible import ReconstructionImpossibleError
 
-# Of a column's spread: a column is certified if a wrong known value that fits the
+# Share of a column's spread. A column is certified if a wrong known value that fits the
 # variance would move the row by less.
 _PRECISION = 1e-3
-# Chance that two rows of a column share a value: above it, a wrong known value may well
-# equal the missing one.
+# If two rows of a column are more likely than this to share a value, a wrong known
+# value may equal the missing one.
 _MOST_ALIKE = 0.1
 
 
@@ -54,7 +54,7 @@ def read(scaler: Any, known: np.ndarray) -> RowReconstruction | None:
     mean = np.asarray(scaler.mean_, np.float64)
     total = known.astype(np.longdouble).sum(axis=0)
     row = (count * mean.astype(np.longdouble) - total).astype(np.float64)
-    # No order of summation is off by more.
+    # Bound on rounding for any order of summation.
     rounding = 2 * (count + 2) * EPS * (np.abs(known).sum(axis=0) + np.abs(row))
     variance = getattr(scaler, "var_", None)
     error = np.full(len(row), np.inf)
@@ -99,9 +99,9 @@ def _error(
 
 
 def _few_values(known: np.ndarray) -> np.ndarray:
-    """Say of each column whether two of its rows are likely to share a value.
+    """Return, per column, whether two of its rows are likely to share a value.
 
-    A column of one value is not among them: any wrong value changes its variance.
+    Constant columns don't count: any wrong value changes their variance.
     """
     few = []
     for column in known.T:

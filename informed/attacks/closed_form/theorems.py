@@ -1,8 +1,8 @@
 """Exact reconstruction from generalised linear models, in closed form.
 
 THREAT: knows all training points but one, and the fitted parameters, which minimise the
-(penalised) negative log-likelihood to high precision. Needs no shadow models, no prior,
-and not to know how the optimum was found. Recovers the point and its label.
+(penalised) negative log-likelihood to high precision. Needs no shadow models and no
+prior, whatever the optimiser was. Recovers the point and its label.
 
 At the optimum the gradient of the whole objective is zero. The known points' part of it
 can be computed, so the target's part is known: its features times its residual. With an
@@ -40,7 +40,7 @@ Vector = Float[np.ndarray, " features"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class GlmReconstruction:
-    """A reconstructed training point, and how far it can be trusted.
+    """A reconstructed training point, and an estimate of its error.
 
     Attributes:
       x: (features,) float64, the reconstructed features.
@@ -54,8 +54,8 @@ class GlmReconstruction:
         of the arithmetic. None if any gradient could be a target's, as with real
         labels: then it is unknown how accurately the model was solved, and whether the
         fixed set is the right one.
-      implied_error: the relative error of x that `gradient_norm` implies; None where
-        that is unknown.
+      implied_error: the relative error of x that `gradient_norm` implies; None if
+        `gradient_norm` is None.
     """
 
     x: np.ndarray
@@ -84,8 +84,8 @@ def reconstruct_glm(
       labels: (known,), the fixed set's labels: real (identity), 0 or 1 (logit), counts
         (log).
       link: "identity" (linear, ridge), "logit" (logistic) or "log" (Poisson).
-      penalty, intercept_penalty: the two factors in the objective above, in units of
-        the loss of one point.
+      penalty, intercept_penalty: the two factors in the objective (module docstring),
+        in units of the loss of one point.
     Raises:
       ReconstructionImpossibleError: the target's residual is lost in rounding, as in a
         model that interpolates its data.
@@ -142,7 +142,7 @@ def judge(objective: Objective, quotient: Quotient, y: Any) -> GlmReconstruction
     """Estimate the error of the closed form's target.
 
     Args:
-      y: its label; of a Poisson regression it is rounded to a count.
+      y: the target's label; for Poisson regression, rounded to a count.
     """
     residual = float(np.linalg.norm(quotient.slope))
     x, loss, violation = quotient.row, objective.loss, quotient.violation
@@ -153,7 +153,7 @@ def judge(objective: Objective, quotient: Quotient, y: Any) -> GlmReconstruction
     if loss is not objectives.SQUARED:
         gradient = violation * objective.target_weight
         if len(quotient.slope) > 1:
-            # A target explains rank one; what is left, over |(1, x)|, is gradient.
+            # A target explains rank one; the remainder over |(1, x)| is gradient.
             singular = np.linalg.svd(quotient.share, compute_uv=False)
             gradient = float(singular[1] / np.hypot(1, np.linalg.norm(x)))
         gradient = max(gradient, EPS * float(np.abs(quotient.slopes).sum()))

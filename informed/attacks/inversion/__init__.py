@@ -1,4 +1,4 @@
-"""Inverting the training itself: exact reconstruction without a shadow model.
+"""The inversion attack: solve A(D_- + z) = theta for z, by running training A again.
 
 training_inversion  the attack; why it works, and how it certifies results
 inversion_config    settings

@@ -1,4 +1,4 @@
-"""Judge a candidate: does it explain theta, and is it certainly exact?
+"""Certify the inversion's result: it must explain theta and be determined by it.
 
 At the true target, the residual is the rounding noise of A. The adversary measures this
 noise by training again with the last digits of z changed. A candidate is certified if
@@ -30,28 +30,27 @@ _ROUNDING_RUNS = 2 * gauss_newton.AT_ONCE - 1
 # Distance from a level, in pixel values, below which a pixel lies on it. Passing
 # through coordinates and back in float64 leaves less.
 _ON_LEVEL = 1e-9
-# Factor on `expected_mse` before the certificate compares it, since errors scatter
-# around what is expected and noise is seldom independent. Chosen on the 20 targets of
-# the row "trained in TF32" of docs/inversion.md; confirmed there on 20 fresh ones.
+# Safety factor on `expected_mse`, since errors scatter around their expectation and
+# noise is seldom independent. Chosen on the 20 targets of the row "trained in TF32" of
+# docs/inversion.md; confirmed there on 20 fresh ones.
 _MARGIN = 4.0
 # Weakest directions that are tried together before a candidate is certified; with the
 # candidate itself they fill two batches of runs.
 _TRIED_AT_ONCE = 2 * gauss_newton.AT_ONCE - 1
-# Such batches, at most. A direction to which training doesn't answer is left out of
-# what theta tells, and the next ones are tried.
+# Largest number of such batches. Directions in which theta doesn't move count as
+# undetermined, and the next ones are tried.
 _MOST_TRIES = 8
-# Least share of the change of theta that the slopes promise along a direction, from
-# which on training answers to it. A direction of real slopes has about 1, one without
-# has 0 and the noise.
+# Theta moves along a direction if it changes by at least this share of what the slopes
+# predict. A direction with correct slopes has about 1, one without effect 0 plus noise.
 _LEAST_SHARE = 0.5
-# Probability that free pixels come so near to levels by chance, below which images are
-# said to be exact if the target's pixels are levels.
+# If the probability that free pixels are so near to levels by chance is below this, the
+# images are exact on condition that the target's pixels are levels.
 _CHANCE = 1e-9
-# Rounding at a start, relative to its distance to theta, beyond which training counts
-# as chaotic and rounding explains nothing by itself.
+# If rounding at a start exceeds this share of its distance to theta, training counts as
+# chaotic, and rounding alone explains nothing.
 _LARGE_ROUNDING = 0.03
-# Share of that distance that a residual of chaotic training may have at most. At the
-# truth, with the same last digits, it has none.
+# Largest residual of chaotic training, as a share of that distance. At the truth, with
+# the same last digits, it is zero.
 _SMALL_DISTANCE = 1e-3
 
 
@@ -65,7 +64,7 @@ def certify(problem: Problem, candidate: Candidate) -> Certificate:
     if problem.runs.random:
         return _without_certificate(problem, candidate)
     published, space, config = problem.published, problem.space, problem.config
-    # What follows measures some slopes again.
+    # Copied, because some slopes are measured again below.
     slopes, noise = copy.deepcopy(candidate.slopes), candidate.noise
     assert noise is not None
     params, labels = len(published.theta), problem.space.labels
@@ -84,13 +83,13 @@ def certify(problem: Problem, candidate: Candidate) -> Certificate:
     if explained:
         slopes, all_answer = _answering(problem, images, rounding, noise, slopes)
     # Second condition: the curvature leaves no room for a larger error. Slopes are
-    # brought to the noise here; a residual that isn't explained is noise.
+    # rescaled to the noise here; an unexplained residual counts as noise.
     grown = np.mean(noise_here.deviations**2) / np.mean(noise.deviations**2)
     unexplained = 1.0 if explained else max(cost / params, 1.0)
     slopes.gram /= max(grown, 1.0) * unexplained
     variances = space.variances(slopes)
     if explained:
-        # A certificate may not rest on the prior where theta tells nothing.
+        # A certificate may not rest on the prior in directions that theta doesn't show.
         variances = variances + space.unseen(slopes, problem.known.images)
     else:
         images, variances = _given_known(problem, slopes, images, variances)
@@ -102,7 +101,7 @@ def certify(problem: Problem, candidate: Candidate) -> Certificate:
     small = _MARGIN * expected <= config.exact_mse
     certified = bool(explained and all_answer and small)
     if published.known is not None:
-        # Third condition: what is known of the target is there.
+        # Third condition: the images agree with the known pixels of the target.
         apart = (published.known.values - images)[:, published.known.mask]
         certified = certified and float(np.mean(apart**2)) <= config.exact_mse
         images = published.known.put(images)
@@ -121,7 +120,7 @@ def noise_of(published: Published, rounding: float) -> Independent:
     """Combine A's squared rounding with the rounding of the published weights."""
     params = len(published.theta)
     floor = np.sqrt(rounding / params)
-    # Trainings that round their weights may leave nothing to measure.
+    # If training rounds its weights, the measured rounding may be zero.
     size = np.sqrt(np.mean(published.theta**2)) or np.finfo(float).tiny
     deviations = np.full(params, max(floor, np.finfo(float).eps * size))
     if published.deviations is not None:
@@ -135,7 +134,7 @@ def measured_rounding(problem: Problem, images: np.ndarray) -> float:
     near = np.tile(images, (_ROUNDING_RUNS + 1, *[1] * images.ndim))
     near[1:] *= 1 + _LAST_DIGITS * rng.standard_normal(near[1:].shape)
     thetas = problem.runs.thetas(near, np.tile(problem.space.labels, (len(near), 1)))
-    # The median, because some of the runs jump where the images lie at a kink.
+    # The median, because some runs jump if the images lie at a kink.
     return float(np.median(np.sum((thetas[1:] - thetas[0]) ** 2, axis=1)))
 
 
@@ -144,8 +143,9 @@ def rounding_limit(
 ) -> float:
     """Return the squared residual above which rounding does not explain it.
 
-    In chaos the rounding at a start may be as large as the distance of its `value` to
-    theta, and would explain any image; the truth, with the same last digits, has none.
+    In chaotic training the rounding at a start may be as large as the distance of its
+    `value` to theta, and would explain any image; the truth, with the same last digits,
+    has no residual.
     """
     distance = np.sum((value - published.theta) ** 2)
     rounding = NOISE_FACTOR * np.sum(noise.deviations**2)
@@ -173,7 +173,7 @@ def _answering(
     """
     space, error = problem.space, problem.config.exact_mse
     slopes = space.moving(slopes)
-    # Twice what the rounding of both runs leaves in their difference.
+    # Rounding per weight of one run; a difference of two runs has twice its square.
     level = np.full_like(noise.deviations, np.sqrt(rounding / len(noise.deviations)))
     silence = 2 * NOISE_FACTOR * np.sum(noise.whiten(level) ** 2)
     for _ in range(_MOST_TRIES):
@@ -190,7 +190,7 @@ def _answering(
         lengths = np.maximum(np.sum(promised**2, axis=1), np.finfo(float).tiny)
         shares = np.sum(change * promised, axis=1) / lengths
         loud = np.sum(change**2, axis=1) > silence
-        # Where noise hides nothing, what was measured is better than the slopes.
+        # Above the noise, measured changes are better than the slopes.
         slopes.set(directions[loud], (change / scales[:, None])[loud].T)
         silent = ~loud & ~(shares > _LEAST_SHARE)
         if not silent.any():
@@ -226,7 +226,7 @@ def _given_known(
 
 
 def _without_certificate(problem: Problem, candidate: Candidate) -> Certificate:
-    """Estimate the error of a maximum a posteriori, where A is random; no certificate.
+    """Estimate the error of the most probable target if A is random; no certificate.
 
     Theta scatters too much to distinguish a pixel on a level from one beside it, so
     nothing is certified.
@@ -245,7 +245,7 @@ def _without_certificate(problem: Problem, candidate: Candidate) -> Certificate:
         and pixel_levels.suggested(images, count)
         and pixel_levels.agree(images, _MARGIN * variances, count)
     ):
-        # Nothing but theta brought pixels that vary by more than a level to theirs.
+        # For pixels that vary by more than a level, only theta can explain nearness.
         shown = [problem.known.of_class(int(label)) for label in labels]
         spread = np.stack([some.std(axis=0, dtype=np.float64) for some in shown])
         chance = pixel_levels.chance(images, count, spread > 1 / count)
@@ -258,7 +258,7 @@ def _without_certificate(problem: Problem, candidate: Candidate) -> Certificate:
         images=images.astype(np.float32),
         labels=labels,
         residual=float(residual @ residual),
-        # No start is known to be better than another.
+        # Residuals don't rank starts here, so the first one is taken.
         explained=True,
         certified=False,
         expected_mse=float(variances.mean()),

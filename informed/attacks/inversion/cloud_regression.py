@@ -1,4 +1,4 @@
-"""Regression on a cloud of runs: slopes of a function, and the noise around them.
+"""Regression on a cloud of training runs: slopes of theta, and the noise around them.
 
 A *cloud* is a set of random points around a guess, with the function's value at each.
 
@@ -22,10 +22,10 @@ from informed.attacks.inversion import weight_noise
 
 # Ridges among which cross-validation chooses, relative to the mean square of the moves.
 _RIDGES = 10.0 ** np.arange(-8, 5)
-# Least degrees of freedom as a share of the points; with fewer, misfits say nothing.
+# Least degrees of freedom as a share of the points; with fewer, misfits are unreliable.
 _LEAST_FREE = 0.3
-# Share of the median misfit that is added to every output's, so that none is trusted
-# without bound.
+# Share of the median misfit that is added to every output's misfit, so that no output
+# gets unlimited weight.
 _LEAST_SHARE = 1e-3
 # Multiples of the step's standard error at which likely points are drawn.
 _SCALES = np.array([1.0, 2.0, 4.0])
@@ -46,7 +46,7 @@ class Fit:
     """A linear fit of a function around the centre of a cloud."""
 
     slopes: Float[np.ndarray, "features outputs"]
-    intercept: Float[np.ndarray, " outputs"]  # averaged function less the run there
+    intercept: Float[np.ndarray, " outputs"]  # averaged function minus the run there
     misfit: Float[np.ndarray, " outputs"]  # mean square of each output's residuals
     residuals: Float[np.ndarray, "points outputs"]
 
@@ -101,8 +101,8 @@ def step(weighted: np.ndarray, residual: np.ndarray, radius: float) -> np.ndarra
 
     Args:
       weighted: (unknowns, outputs), slopes in units of the noise of outputs.
-      residual: averaged function at the centre less the aim, in the same units.
-      radius: radius of the cloud; steps of several radii are held back.
+      residual: averaged function at the centre minus the aim, in the same units.
+      radius: radius of the cloud; longer steps are damped.
     """
     return -np.linalg.solve(_normal_matrix(weighted, radius), weighted @ residual)
 

@@ -1,6 +1,6 @@
-"""The derivative-free search: briefly from every start, then longer from the best.
+"""The inversion's derivative-free search: briefly from every start, then from the best.
 
-Most starts do not lead to theta, such as those with a wrong label, and nobody knows
+Most starts do not lead to theta, such as those with a wrong label, and it is unknown
 beforehand which ones do. `clouds` does the least squares.
 """
 
@@ -31,14 +31,13 @@ from informed.attacks.inversion.problem import (
 from informed.attacks.inversion.shared_measurements import SharedMeasurements
 from informed.attacks.inversion.weight_noise import Independent
 
-# Clouds that every start gets; then clouds that a promising start gets before the
-# starts are compared. More of them find the right label later, fewer leave a start
-# before it shows where it leads.
+# Clouds for every start; then clouds for a promising start before starts are compared.
+# More cost time on wrong labels; fewer give up a start before its outcome shows.
 _FIRST, _SECOND = 16, 48
-# Error in standard deviations of the unknowns, estimated after the first clouds, below
-# which a start is promising. Starts that lead nowhere stay above.
+# A start is promising if the error estimated after its first clouds is below this, in
+# standard deviations of the unknowns. Unsuccessful starts stay above.
 _PROMISING = 1.5
-# Starts that are searched to the end, the most promising first.
+# Number of starts that are searched to the end, the most promising first.
 _LONG_SEARCHES = 2
 
 
@@ -58,7 +57,7 @@ def certificates(
             yield certify(search.problem, search.candidate(state))
         else:
             searches.append((state.error, search, state))
-    # The searches of least error go on, to the end.
+    # Continue the searches of least error to the end.
     searches.sort(key=lambda entry: entry[0])
     for _, search, state in searches[:_LONG_SEARCHES]:
         state = search.go_on(state, rounds)
@@ -70,8 +69,8 @@ class CloudSearch:
     """The search from one start; callers keep its state."""
 
     problem: Problem
-    begun: CloudState  # at the start
-    noise: Independent  # of theta around the start
+    begun: CloudState  # state at the start
+    noise: Independent  # noise of theta around the start
     limit: float  # squared residual above which rounding is no explanation
     rng: np.random.Generator  # casts the clouds
 
@@ -97,7 +96,7 @@ class CloudSearch:
         space, runs = self.problem.space, self.problem.runs
         few = state.slopes is None and len(state.u) > clouds.POINTS
         if few and isinstance(runs, Differentiated) and self._local(state.u) is None:
-            # A first guess of the slopes, where clouds have fewer points than those.
+            # Clouds have fewer points than slopes, so begin with a guess of the slopes.
             images = space.images(state.u)
             slopes = runs.slopes(images, space.labels, space.basis).T
             state = dataclasses.replace(state, slopes=slopes)

@@ -1,4 +1,4 @@
-"""Least squares by clouds of runs: for functions with kinks, jumps or no derivatives.
+"""Least squares by clouds of training runs: for functions with kinks or no derivatives.
 
 A *cloud* is a set of random points around the best guess at which the function is run.
 Near a kink, a derivative is the slope of one piece only. A step needs the slope on the
@@ -25,22 +25,22 @@ from jaxtyping import Float
 from informed.attacks.inversion import cloud_regression
 
 Function = Callable[[np.ndarray], np.ndarray]
-# Points of a cloud, at least and at most. Between these a cloud has twice as many
-# points as there are slopes to find. Fewer than unknowns are enough, since slopes are
-# remembered from cloud to cloud.
+# Smallest and largest number of points of a cloud. Between these a cloud has twice as
+# many points as there are slopes to find. Fewer than the unknowns are enough, since
+# slopes are kept from cloud to cloud.
 POINTS, _MOST_POINTS = 96, 256
 # Radius of the first cloud, in standard deviations of the unknowns.
 _RADIUS = 0.7
-# The next radius is this many times the error that the distance to the aim suggests,
-# compared with the distances within the cloud. The error in directions that the
-# function hardly tells apart is larger than that.
+# The next radius is this many times the error that follows from the distance to the
+# aim, compared with distances within the cloud. In directions on which the function
+# hardly depends the error is larger.
 _REACH = 2.0
 # Smallest and largest factor by which the radius changes from cloud to cloud. Faster
 # shrinking leaves the radius below the error, where searches stall.
 _SHRINK, _GROW = 0.4, 1.3
-# Factor to which the radius falls where no point was nearer.
+# Factor on the radius if no point was nearer.
 _FAILED = 0.8
-# A search stalls where neither distance nor error falls below this share of its mark.
+# A search stalls if neither distance nor error falls below this share of its best.
 _GAIN = 0.8
 # Clouds in a row without a gain after which the search is heated: a large cloud is cast
 # around the nearest point so far. How often that happens before the search ends.
@@ -48,7 +48,7 @@ _PATIENCE, HEATS = 8, 6
 # Radius of the cloud of a heated search, in standard deviations, and the factor on its
 # points.
 _HEAT, _CROWD = 0.1, 6
-# Multiples of a step that are tried at once: shorter ones where the function bends.
+# Multiples of a step to try at once; nonlinear functions need shorter ones.
 _FACTORS = np.array([1.0, 0.6, 0.3, 0.1, 1.5])
 
 
@@ -56,18 +56,18 @@ _FACTORS = np.array([1.0, 0.6, 0.3, 0.1, 1.5])
 class CloudState:
     """The state of a search, from which it can continue.
 
-    `slopes` are those of the features that the last cloud was regressed to, or a first
-    guess of them; `jacobian` has all slopes there, known ones included. `error` is the
-    distance to the solution that the last cloud suggests, in standard deviations of the
-    unknowns; where it is far above 1 the start led nowhere.
+    `slopes` are those of the last cloud's regression, or a first guess; `jacobian` has
+    all slopes there, known ones included. `error` is the distance to the solution that
+    the last cloud suggests, in standard deviations of the unknowns; if it is far above
+    1, the start was unsuccessful.
     """
 
     u: Float[np.ndarray, " unknowns"]  # the nearest point so far
     value: Float[np.ndarray, " outputs"]  # the function there
-    centre: Float[np.ndarray, " unknowns"]  # of the next cloud
+    centre: Float[np.ndarray, " unknowns"]  # centre of the next cloud
     slopes: Float[np.ndarray, "features outputs"] | None
     jacobian: Float[np.ndarray, "unknowns outputs"]
-    radius: float = _RADIUS  # of the next cloud
+    radius: float = _RADIUS  # radius of the next cloud
     error: float = np.inf
 
     @classmethod
@@ -97,12 +97,12 @@ def minimise(
       runs: us (points, unknowns) -> (points, outputs), float64.
       aim: the wanted outputs.
       begun: a start, or the state in which an earlier search ended.
-      rounds: number of clouds, at most.
-      rng: casts the clouds.
+      rounds: largest number of clouds.
+      rng: draws the clouds.
       heats: number of times that a search is heated before it ends.
-      points: points of a cloud, at least.
+      points: smallest number of points of a cloud.
       allowed: us -> the nearest points at which the function can be run.
-      likely: us -> the nearest points where the solution is expected; tried as well.
+      likely: us -> the nearest points where the solution is expected, to try as well.
       explained: residual (outputs,) -> whether it is rounding, which ends the search.
       local: u (unknowns,) -> the part of the slopes there that needs no regression.
     """
@@ -114,7 +114,7 @@ def minimise(
     for _ in range(rounds):
         if explained(value - aim):
             break
-        # Heating, where the search stalls: a large cloud around the nearest point.
+        # Heating if the search stalls: a large cloud around the nearest point.
         heated = stalled == _PATIENCE
         if heated:
             if heated_times == heats:
@@ -163,7 +163,7 @@ def minimise(
         distance = _distance(value, aim)
         if distance < least:
             nearest, least = (u, value), distance
-        # The cloud is smaller than the rounding of its points.
+        # Stop if the cloud is smaller than the rounding of its points.
         if not within:
             break
         # The next radius follows the error that the distance to the aim suggests.

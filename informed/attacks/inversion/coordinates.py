@@ -1,4 +1,4 @@
-"""Coordinates of images: principal components, scaled by their standard deviations.
+"""The inversion's unknowns: principal components of images, scaled to unit variance.
 
 In these coordinates of public images a target is about standard normal. So the prior is
 Gaussian, and least squares are well conditioned.
@@ -13,16 +13,16 @@ from informed.attacks.inversion.gauss_newton import Directions, Slopes
 
 Images = Float[np.ndarray, "... height width channels"]
 Vectors = Float[np.ndarray, "... unknowns"]
-# Images whose unseen part is computed at once; a matter of memory.
+# Images whose unseen part is computed at once; affects memory only.
 _AT_ONCE = 1000
-# Moves below this share of the least deviation are rounding, and move nothing.
+# Moves below this share of the least deviation are rounding, and count as zero.
 _STILL = 1e-3
-# Least deviation of a component, in pixel values: a smaller one holds a target closer
+# Least deviation of a component, in pixel values: a smaller one keeps a target closer
 # to the span of the public images, a larger one lets more rounding in.
 SMALLEST_DEVIATION = 1e-3
-# The same where a target may have a value that no known record has, such as a category
-# of its own: 0.1 of pixel values found such targets in 110 to 140 trainings where 1e-3
-# found none, which puts them hundreds of deviations away.
+# The same for targets with a value that no known record has, such as a new category.
+# With 0.1 such targets took 110 to 140 trainings; with 1e-3, at which they are hundreds
+# of deviations away, none was reconstructed.
 FREE_DEVIATION = 0.1
 
 
@@ -30,8 +30,8 @@ FREE_DEVIATION = 0.1
 class Coordinates:
     """Affine coordinates of one image: image = mean + u @ basis.
 
-    The basis is orthogonal, the direction of largest variance first; its length is the
-    standard deviation of images along it.
+    The basis vectors are orthogonal, the one of largest variance first. The length of
+    each is the standard deviation of images along it.
     """
 
     mean: Float[np.ndarray, " pixels"]
@@ -55,12 +55,12 @@ class Coordinates:
         """Return the coordinates of images, the inverse of `images`."""
         lengths = np.linalg.norm(self.basis, axis=1)
         flat = images.reshape(*images.shape[:-3], -1).astype(np.float64)
-        # The basis is orthogonal: a transpose inverts it.
+        # The basis is orthogonal, so its scaled transpose inverts it.
         return (flat - self.mean) @ (self.basis / lengths[:, None] ** 2).T
 
 
 class Space:
-    """Coordinates of all unknown points together, one after the other in u.
+    """Coordinates u of all unknown points, concatenated.
 
     Attributes:
       labels: (unknown,), labels of the unknown points.
@@ -94,7 +94,7 @@ class Space:
     def completed(self, slopes: np.ndarray) -> np.ndarray:
         """Extend slopes (unknowns, outputs) along black-preserving directions to all u.
 
-        A direction of u that would light a black pixel moves the other pixels only.
+        A direction of u that would change a black pixel moves the other pixels only.
         """
         of_basis = self._full.mean + self._dimmed.basis
         onto = self._full.of(of_basis.reshape(-1, *self._full.image_shape))
@@ -147,7 +147,7 @@ class Space:
         total = np.zeros(moves.shape[1])
         parts = np.split(directions, len(self.labels), axis=1)
         for part, centre in zip(parts, self._centre, strict=True):
-            # Coefficients along the directions of the image that they move farthest.
+            # The coefficients of the image that is farthest out.
             worst, largest = np.zeros(len(part)), 0.0
             onto = (part / lengths**2) @ self._full.basis
             origin = onto @ self._full.mean + part @ centre
@@ -166,10 +166,10 @@ def principal_components(
 ) -> Coordinates:
     """Return the mean image, and principal components times their deviations.
 
-    Directions that hardly vary get the least deviation, in pixel values, so that the
+    Directions that hardly vary get the deviation `least`, in pixel values, so that the
     components span all images.
 
-    Raises: ValueError: there is one image alone.
+    Raises: ValueError: there is only one image.
     """
     if len(images) < 2:
         raise ValueError(

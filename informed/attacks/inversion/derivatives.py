@@ -1,4 +1,4 @@
-"""Derivatives of an A that is written in JAX, through the whole training run.
+"""Derivatives of a whole training run that is written in JAX, for the inversion.
 
 slopes, plain     forward mode; one run carries a block of tangents, so memory is a
                   block of optimiser states, whatever the number of epochs
@@ -34,7 +34,7 @@ from shadow.parallel import BY_ROW, EVERYWHERE, everywhere, sharded
 from shadow.threat import Knowledge
 from shadow.training import GradientDescent
 
-# Derivatives carried by one training run on one device; a matter of speed and memory.
+# Derivatives per training run on one device; affects speed and memory only.
 _TANGENTS = 16
 
 
@@ -43,7 +43,7 @@ class DifferentiatedPrograms(Programs):
 
     @functools.cached_property
     def data(self) -> tuple[Array, Array]:
-        """D_- as it lies on all devices."""
+        """D_-, copied to all devices."""
         images = np.asarray(self.fixed.images, self.dtype)
         return everywhere((images, self.fixed.labels))
 
@@ -100,7 +100,7 @@ class Differentiated(Retraining):
 
     @functools.cached_property
     def span(self) -> Span | None:
-        """Derivatives in the span of the data from this theta_0; None: none there."""
+        """Derivatives in the span of the data from this theta_0; None: inapplicable."""
         if self.programs.in_span is None:
             return None
         return Span(self.programs.in_span, jnp.asarray(self.initialisation))
@@ -146,7 +146,7 @@ class Differentiated(Retraining):
         return np.asarray(pushed[0], np.float64)
 
     def _arguments(self, images: np.ndarray, labels: np.ndarray) -> tuple:
-        """Return what the programs take: D_- and the numbers of runs; z; its label."""
+        """Return the programs' arguments: D_- and the numbers of runs; z; its label."""
         return (
             (self.programs.data, jnp.asarray(self.draw_numbers, jnp.int32)),
             jnp.asarray(images, self.programs.dtype),

@@ -1,4 +1,4 @@
-"""Derivatives of an A that is not differentiable code, by finite differences.
+"""Derivatives of a training run that JAX can't differentiate, by finite differences.
 
 Each column of the Jacobian is one more training, with the unknown point moved a little
 along that column. The move must be small compared with the curvature of A and large
@@ -12,16 +12,16 @@ import numpy as np
 
 from informed.attacks.inversion.retraining import Basis, Labels, Retraining, Unknowns
 
-# Length of the move, in pixel values, by which the slope of theta is measured.
+# Length of the move that measures the slope of theta, in pixel values.
 _PROBE = 1e-2
-# Bounds of the moves of finite differences, in pixel values, whatever is measured.
+# Bounds of the moves of finite differences, in pixel values.
 _SMALLEST, _LARGEST = 1e-4, 1e-1
 # Relative size of the last digits of the float32 images that A is trained on.
 _LAST_DIGITS = 2.0**-23
 
 
 class Repeated(Retraining):
-    """A as the adversary runs it, without derivatives of its own."""
+    """A as the adversary runs it, differentiated by repeated training."""
 
     _move: float | None = None
 

@@ -1,9 +1,9 @@
-"""Damped Gauss-Newton for a few hundred unknowns and a very expensive Jacobian.
+"""The inversion's least-squares solver: Gauss-Newton with a very expensive Jacobian.
 
 Three choices suit a function that is a whole training run:
 
 - Several dampings of a step are evaluated at once, as one batch of runs: those around
-  the previous best, and others only if the best is at the edge of these.
+  the previous best, and others only if the best is at their edge.
 - Broyden's update keeps the Jacobian useful after a step. A new one costs as much as
   dozens of steps. So it is computed only when a step with the old one gains less than a
   new one did, relative to its cost.
@@ -27,20 +27,20 @@ DAMPINGS = 10.0 ** np.arange(-7, 3)
 AT_ONCE = 4
 # Columns of a Jacobian that cost as much as a step, if all dampings are tried.
 _COLUMNS = 12.0
-# Factor by which a step has to divide the cost; with less the Jacobian is made anew.
+# If a step divides the cost by less than this factor, compute a new Jacobian.
 _LEAST_GAIN = 1.05
-# Steps with one Jacobian, at most.
+# Largest number of steps with one Jacobian.
 _MOST_STEPS = 30
-# A direction of which a smaller share is untold is told: u is a few dozen at most, and
-# what counts is a thousandth of a pixel.
+# Directions with a smaller undetermined share count as determined: u is a few dozen at
+# most, and errors below a thousandth of a pixel don't matter.
 _NEGLIGIBLE = 1e-6
-# Shorter steps of u don't change float32 images, so that they tell no slope.
+# Shorter steps of u don't change float32 images, so they give no slope.
 _SMALLEST_STEP = 1e-9
 
 
 @dataclasses.dataclass(frozen=True)
 class Linearised:
-    """Slopes of residuals along some directions, which are orthonormal rows."""
+    """Slopes of residuals along some directions (orthonormal rows)."""
 
     matrix: Float[np.ndarray, "residuals some"]
     directions: Directions
@@ -58,7 +58,7 @@ class Iterate:
 def evaluate(
     residuals: Callable[[np.ndarray], np.ndarray], us: np.ndarray, prior: float
 ) -> list[Iterate]:
-    """Evaluate at us (points, unknowns); where training diverged the cost is inf."""
+    """Evaluate at us (points, unknowns); the cost is infinite if training diverged."""
     values = residuals(us)
     costs = np.sum(values**2, axis=1) + prior * np.sum(us**2, axis=1)
     costs = np.where(np.isfinite(costs), costs, np.inf)
@@ -83,16 +83,16 @@ def minimise(
     Args:
       residuals: us (points, unknowns) -> (points, residuals), float64.
       linearise: u (unknowns,) -> derivatives there.
-      start: the point that the search begins at.
-      steps: Jacobians, at most; the step with each may be followed by cheap ones.
-      enough: cost from which on no further step is needed.
+      start: the starting point.
+      steps: largest number of Jacobians; each may serve several cheap steps.
+      enough: cost at which the search stops.
       give_up: the search ends when a step with a new Jacobian divides the cost by less
         than this.
-      reach: points with a larger |u| than this, or than the start's, are drawn in.
+      reach: points with a larger |u| than this and the start's are scaled down to it.
       prior: weight of |u|^2.
-      slopes: derivatives at the start; None: they are not known yet.
-      settle: new best point -> it, or a better one; None: it is kept.
-    Returns: the best point, and the derivatives as last known.
+      slopes: derivatives at the start; None: not computed yet.
+      settle: new best point -> the same or a better one; None: no such refinement.
+    Returns: the best point, and the latest derivatives.
     """
     here = start
     known = Slopes(linearise(here.u) if slopes is None else slopes)
@@ -102,7 +102,7 @@ def minimise(
         # Gauss-Newton steps with all dampings.
         us = here.u + known.moves(here, prior)
         lengths = np.linalg.norm(us, axis=1, keepdims=True)
-        # Farther ones are drawn in, not dropped.
+        # Scale points beyond the reach down to it.
         us /= np.maximum(1, lengths / farthest)
         best, damping = _least(residuals, us, prior, damping, here.cost)
         gain = here.cost / best.cost if best.cost > 0 else np.inf
@@ -115,11 +115,11 @@ def minimise(
             # The gain is NaN where training diverges.
             if not gain >= give_up:
                 break
-            # A cheap step has to gain as much for its price as this one did.
+            # A cheap step must gain as much per cost as this one did.
             price = 1 + len(known.directions) / _COLUMNS
             useful = max(gain ** (1 / price), _LEAST_GAIN)
         taken += 1
-        # A new Jacobian, where the old one helps no more.
+        # Compute a new Jacobian if the old one no longer helps.
         if gain < useful or taken == _MOST_STEPS:
             if jacobians == steps:
                 break
@@ -134,11 +134,10 @@ def _least(
     near: int,
     cost: float,
 ) -> tuple[Iterate, int]:
-    """Return the point of least cost among us, one a damping, and its number.
+    """Return the point of least cost among us, one per damping, and its index.
 
-    Along the dampings costs fall and rise again. So a least one that isn't at the edge
-    of those that were tried is the least of all. Where none is below `cost`, all are
-    tried.
+    As the damping grows, costs fall and rise again. So a minimum that isn't at the edge
+    of the dampings tried is the global one. If none is below `cost`, all are tried.
     """
     first = min(max(near - AT_ONCE // 2, 0), len(us) - AT_ONCE)
     numbers, tried = list(range(first, first + AT_ONCE)), dict[int, Iterate]()
@@ -165,26 +164,26 @@ class Slopes:
         self.directions = linearised.directions
         self.matrix = without_overflow(linearised.matrix)
         self.gram = self.matrix.T @ self.matrix
-        # Broyden's update lends slopes to directions that have none.
+        # Broyden's update gives slopes to directions that had none.
         self._first_gram = self.gram.copy()
 
     def weakest(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Return unit vectors of u on which residuals depended least, before updates.
 
-        Also returns (residuals, directions), the present slopes along each.
+        Also returns (residuals, directions), the current slopes along each.
         """
         _, rotation = np.linalg.eigh(self._first_gram)
         least = rotation[:, :count]
         return least.T @ self.directions, self.matrix @ least
 
     def set(self, directions: Directions, along: np.ndarray) -> None:
-        """Put measured slopes along orthonormal directions in place of those there."""
+        """Replace the slopes along orthonormal directions by measured ones."""
         inside = self.directions @ directions.T
         self.matrix += (along - self.matrix @ inside) @ inside.T
         self.gram = self.matrix.T @ self.matrix
 
     def without(self, directions: Directions) -> "Slopes":
-        """Keep what is orthogonal to some directions of their subspace."""
+        """Restrict the slopes to the part of the subspace orthogonal to directions."""
         inside = self.directions @ directions.T
         others = np.linalg.qr(inside, mode="complete")[0][:, inside.shape[1] :]
         slopes = Slopes(Linearised(self.matrix @ others, others.T @ self.directions))
@@ -287,21 +286,21 @@ def krylov(
 ) -> Linearised:
     """Differentiate on the Krylov space of J^T J and a gradient.
 
-    LSQR would search the same space. It is kept here, so that every damping is tried in
-    it and Broyden can update it.
+    LSQR would search the same space. We keep its basis, so that every damping can be
+    tried and Broyden's method can update it.
 
     Args:
       push: v -> J v.
       pull: r -> J^T r.
       slope: J^T residuals.
-      dimensions: dimensions of the space, at most; fewer where it is exhausted.
+      dimensions: largest dimension of the space; smaller if it is exhausted.
     """
     directions: list[np.ndarray] = []
     columns: list[np.ndarray] = []
     following = slope
     while len(columns) < dimensions:
         length = np.linalg.norm(following)
-        # Gram-Schmidt twice, since once leaves rounding along the directions before.
+        # Gram-Schmidt twice, since once leaves rounding along earlier directions.
         for _ in range(2):
             for direction in directions:
                 following = following - (direction @ following) * direction

@@ -1,4 +1,4 @@
-"""Settings of the inversion of training: its engine and its effort."""
+"""Settings of the inversion attack: its engine and its effort."""
 
 import dataclasses
 

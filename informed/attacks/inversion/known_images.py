@@ -1,4 +1,7 @@
-"""The images that the adversary has, D_- and public ones: ranges, means and levels."""
+"""Statistics of the images that the adversary has: ranges, means and pixel levels.
+
+The inversion uses D_- and public images to choose coordinates and starting points.
+"""
 
 import dataclasses
 import functools
@@ -39,7 +42,7 @@ class KnownImages:
 
     @functools.cached_property
     def levels(self) -> int | None:
-        """Number of levels above zero on which all pixels lie; None: they don't."""
+        """Number of levels above zero of all pixels; None: pixels aren't discrete."""
         return pixel_levels.above_zero(self.images) if self.use_levels else None
 
     @functools.cached_property
@@ -60,6 +63,6 @@ class KnownImages:
 
     @functools.cached_property
     def free_coordinates(self) -> Coordinates:
-        """Coordinates in which pixels that never vary may move as well."""
+        """Coordinates in which pixels that never vary may move too."""
         least = coordinates.FREE_DEVIATION
         return coordinates.principal_components(self.images, least)

@@ -1,4 +1,4 @@
-"""A small shadow attack on one label, which guesses the target from theta."""
+"""Guess starting images for the inversion from theta, by a few shadow models."""
 
 import dataclasses
 import functools
@@ -12,9 +12,9 @@ from reconn.ridge import Regression
 from shadow.models import ShadowModels
 from shadow.views import EVERYTHING
 
-# Scale of distances in the kernel regression: smooth, for outliers.
+# Scale of distances in the kernel regression, large so that outliers get smooth values.
 _SCALE = 16.0
-# Ridge of that regression: few models of a label are noisy.
+# Ridge of that regression; a few models of a label are noisy.
 _RIDGE = 1e-2
 # Bound on standardised weights, in standard deviations.
 _CLIP = 10.0
@@ -22,7 +22,7 @@ _CLIP = 10.0
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LabelShadows:
-    """A few shadow models of one label, and starting images from them."""
+    """A few shadow models of one label, and the starting images that they suggest."""
 
     models: ShadowModels
 

@@ -11,14 +11,13 @@ import scipy.stats
 from jaxtyping import Bool, Float
 
 Pixels = Float[np.ndarray, "*shape"]
-# Levels above 0, at most: those of eight bits.
+# Largest number of levels above 0: that of eight bits.
 MOST = 255
-# Share of a level by which a pixel may be off: float32 holds k / 255 only nearly.
+# Tolerance as a share of a level, because float32 rounds k / 255.
 _SLACK = 1e-3
-# Probability with which images on levels are taken for some that aren't.
+# Probability of rejecting images whose pixels truly are levels.
 _REJECTED = 1e-6
-# Pixels suggest levels if they lie nearer than this share of the distance at which
-# chance would put them.
+# Pixels suggest levels if their distance is below this share of the one by chance.
 _NEAR = 0.5
 
 
@@ -42,7 +41,7 @@ def nearest(images: Pixels, levels: int) -> np.ndarray:
 def suggested(images: Pixels, levels: int) -> bool:
     """Return whether pixels lie nearer to levels than they would by chance.
 
-    Pixels that are exactly on a level say nothing: they may have been put there.
+    Pixels exactly on a level are no evidence: rounding may have put them there.
     """
     apart = np.abs(images - nearest(images, levels)) * levels
     apart = apart[apart > 0]
@@ -53,11 +52,11 @@ def suggested(images: Pixels, levels: int) -> bool:
 def agree(images: Pixels, variances: Pixels, levels: int) -> bool:
     """Return whether the expected errors explain the distances from levels.
 
-    Variances are expected squared errors of pixels. Where distances are larger, all
-    together, the truth isn't on these levels.
+    Variances are expected squared errors of pixels. If all distances together are
+    larger, the truth isn't on these levels.
     """
     apart = (images - nearest(images, levels)) ** 2
-    # A pixel that is exactly on a level was put there.
+    # Pixels exactly on a level were rounded to it.
     moved = apart > 0
     if not moved.any():
         return True
@@ -68,7 +67,7 @@ def agree(images: Pixels, variances: Pixels, levels: int) -> bool:
 def chance(images: Pixels, levels: int, free: Bool[np.ndarray, "*shape"]) -> float:
     """Return the log-probability that free pixels are so near to levels by chance.
 
-    Pixels are free if nothing but theta has brought them to their place.
+    Pixels are free if only theta determined their values.
     """
     apart = np.abs(images - nearest(images, levels))[free] * levels
     if not len(apart):
@@ -80,7 +79,7 @@ def chance(images: Pixels, levels: int, free: Bool[np.ndarray, "*shape"]) -> flo
 def expected_mse(variances: Pixels, levels: int) -> float:
     """Return the expected MSE after rounding images with Gaussian errors to levels.
 
-    A pixel that was farther off than half a level becomes a whole level wrong.
+    A pixel with an error of more than half a level becomes a whole level wrong.
     """
     half = 0.5 / levels
     deviations = np.sqrt(np.maximum(variances, np.finfo(float).tiny))

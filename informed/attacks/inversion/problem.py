@@ -32,8 +32,8 @@ class Published:
 
     Attributes:
       theta: the released weights in float64.
-      deviations: standard deviations of what rounding the published numbers has
-        changed; None where they are published as they were trained.
+      deviations: standard deviations of the rounding of published numbers; None: they
+        are published as trained.
       known: pixels of the target that the adversary knows; None: none.
     """
 
@@ -55,10 +55,10 @@ class Start:
 
     Attributes:
       labels: labels of the unknown points.
-      images: images to begin at.
+      images: the starting images.
       patient: whether to continue for small gains, because other starts promise less.
-      jacobian: derivatives there along the first components, where they are known.
-      free: whether columns that never vary among known images may move as well, for
+      jacobian: derivatives there along the first components; None: unknown.
+      free: whether columns that never vary among known images may move too, for
         targets with a value that no known record has.
     """
 
@@ -77,10 +77,10 @@ class Problem:
       published: the release.
       runs: A as the adversary runs and differentiates it.
       space: coordinates u of the unknown points, with their labels.
-      reach: bound on |u|, in standard deviations per component. Farther from the mean
-        there is no image of this kind, and training there is uninformative.
+      reach: bound on |u|, in standard deviations per component. No image of this kind
+        is farther from the mean, and training there is uninformative.
       known: D_- and public images.
-      config: how hard to try.
+      config: the attack's settings.
     """
 
     published: Published
@@ -98,14 +98,14 @@ class Problem:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Candidate:
-    """The end of a search, not yet judged.
+    """The result of a search, not yet judged by `certificate`.
 
     Attributes:
       u: coordinates of the images.
       slopes: derivatives of whitened theta around them.
-      noise: the noise around the start, in whose units the slopes are; None where
-        theta scatters because of unknown randomness.
-      limit: squared residual above which rounding is no explanation.
+      noise: the noise around the start, which is the unit of the slopes; None: theta
+        scatters because of unknown randomness.
+      limit: squared residual above which rounding does not explain it.
     """
 
     u: Float[np.ndarray, " unknowns"]
@@ -119,16 +119,16 @@ class Certificate:
     """A reconstruction of one release's unknown points, with the evidence for it.
 
     Attributes:
-      images: float32, not cut to [0, 1].
-      labels: the labels that the images were searched with.
-      residual: squared distance from theta to what A gives for these images.
+      images: float32, not clipped to [0, 1].
+      labels: the labels that the search assumed.
+      residual: squared distance between theta and A(D_- + images).
       explained: whether rounding and published noise explain the residual.
       certified: whether the residual is explained and the expected error is small
         enough for the images to be taken for exact.
       expected_mse: mean squared error per pixel that the curvature of the least-squares
         problem leaves room for.
       if_levels: whether the images are exact on condition that the target's pixels are
-        levels of the public images; theta alone doesn't say that they are.
+        levels of the public images, which theta alone doesn't show.
     """
 
     images: Float[np.ndarray, "unknown height width channels"]

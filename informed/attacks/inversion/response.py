@@ -30,14 +30,14 @@ from shadow.parallel import BY_ROW, EVERYWHERE, everywhere, sharded
 from shadow.training import cross_entropy
 from shadow.victims import FirstLayer, Params
 
-# Known points from which on H_t is made; with fewer the training itself is
-# differentiated, and what is neglected here would be larger. MNIST at 1,000:
-# derivatives are wrong by 0.3 (0.1 where training is differentiated); most targets need
-# as many Gauss-Newton steps as with exact derivatives, one of 20 needs another start.
+# Smallest number of known points to use H_t; with fewer, the neglected terms are larger
+# and the training itself is differentiated. MNIST at 1,000: derivatives are wrong by
+# 0.3 (0.1 if training is differentiated); most targets need as many Gauss-Newton steps
+# as with exact derivatives, one of 20 needs another start.
 _FEWEST = 1000
-# Memory that all H_t together may take, in bytes.
+# Memory for all H_t together, in bytes.
 _BYTES = 1 << 30
-# Known points whose part of H_t is made at once; a matter of memory.
+# Known points whose part of H_t is computed at once; affects memory only.
 _GROUP = 1000
 
 _highest = functools.partial(jax.default_matmul_precision, "highest")
@@ -46,22 +46,22 @@ _highest = functools.partial(jax.default_matmul_precision, "highest")
 def pays(num_fixed: int, directions: int, others: int, steps: int) -> bool:
     """Return whether computing H_t saves time, and fits into memory.
 
-    Numbers that move the first layer's weights are `directions`, rank times units.
+    The first layer's weights move in `directions` = rank x units directions.
     """
     size = steps * 4 * (directions + others) ** 2
     return num_fixed >= _FEWEST and size <= _BYTES
 
 
 class Trajectory(NamedTuple):
-    """Training on D_- alone, the loss divided by n + 1; before each of its steps."""
+    """Parameters before every step of training on D_- alone, loss divided by n + 1."""
 
-    scale: Array  # (steps,), c: what decay leaves of W_0
+    scale: Array  # (steps,), c: the factor of W_0 that weight decay leaves
     weights: Array  # (steps, units, pixels), W^T of the first layer
     rest: Array  # (steps, others), all other parameters, flat
 
 
 class Target(NamedTuple):
-    """What a target's training depends on, or a direction of it."""
+    """The quantities of a target that training depends on, or a tangent of them."""
 
     lead: Any  # (rank,), the image in the first directions
     start: Any  # (units,), W_0^T z
@@ -69,7 +69,7 @@ class Target(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """The change of W = c W_0 + X^T A + z a^T and of the rest that a target makes."""
+    """A target's change of W = c W_0 + X^T A + z a^T and of all other parameters."""
 
     fixed: Array  # (units, rank), X^T A, transposed, in the first directions
     target: Array  # (units,), a
@@ -126,7 +126,7 @@ def trajectory_of(
 def hessians_of(loss: Loss, rank: int, groups: tuple, trajectory: Trajectory) -> Array:
     """Return H_t at every step of a trajectory, (steps, size, size); traced.
 
-    D_- comes in groups: images (groups, points, pixels), the same in the first
+    `groups` is D_- in groups: images (groups, points, pixels), the same in the first
     directions (groups, points, rank), labels, weights of each point's loss.
     """
 
@@ -161,13 +161,13 @@ def moved_by(
 
     Args:
       loss: the training loss.
-      optimise: linear in gradient and parameters.
-      shared: the trajectory without its weights; H_t (steps, size, size); what
-        training on D_- has added to W^T in the first directions (steps, units, rank);
-        the first layer's outputs for the image of `around` (steps, units).
+      optimise: an optimiser that is linear in gradient and parameters.
+      shared: the trajectory without its weights; H_t (steps, size, size); the change of
+        W^T by training on D_-, in the first directions (steps, units, rank); the first
+        layer's outputs for the image of `around` (steps, units).
       around: the target whose outputs are in `shared`.
-      target: the target, as far from `around` as derivatives move it.
-      label: its label.
+      target: the target, which derivatives move away from `around`.
+      label: the target's label.
     """
     trajectory, hessians, leading, outputs = shared
     away = jax.tree.map(jnp.subtract, target, around)
@@ -175,7 +175,7 @@ def moved_by(
     def step(state: tuple, now: tuple) -> tuple[tuple, None]:
         moved, optimiser_state = state
         here, hessian, leading, output = now
-        # The first layer's outputs for the target, with all that it has changed.
+        # The first layer's outputs for the target, including its own changes of W.
         output = (
             output
             + here.scale * away.start
@@ -186,7 +186,7 @@ def moved_by(
         of_rest, of_output = loss.gradients(
             here.rest + moved.rest, output[:, None], label[None]
         )
-        # The answer of D_-: H_t times the change of all parameters.
+        # The response of D_-: H_t times the change of all parameters.
         weights = moved.fixed + jnp.outer(moved.target, target.lead)
         of_fixed = hessian @ jnp.concatenate([weights.ravel(), moved.rest])
         gradient = Moved(
@@ -243,12 +243,12 @@ class Response:
 
         Args:
           first: the victim's first layer.
-          optimise: linear in gradient and parameters.
+          optimise: an optimiser that is linear in gradient and parameters.
           epochs: steps of training.
           w: (pixels, units), W_0.
           rest: all other initial parameters.
           images: (fixed, pixels), D_-.
-          labels: those of D_-.
+          labels: (fixed,), labels of D_-.
           lead: (rank, pixels), the first directions, orthonormal.
         """
         flat, self._unravel = ravel_pytree(rest)
@@ -256,7 +256,7 @@ class Response:
         loss = Loss(first, self._unravel, len(images) + 1)
         train = functools.partial(trajectory_of, loss, optimise, epochs)
         trajectory = jax.jit(train)(w, flat, images, labels)
-        # As many steps on every device.
+        # Pad the steps to the same number on every device.
         devices = jax.local_device_count()
         steps = np.minimum(np.arange(-(-epochs // devices) * devices), epochs - 1)
         with _highest():
@@ -284,9 +284,9 @@ class Response:
     def columns(
         self, image: Array, label: Array, tangents: Target
     ) -> tuple[np.ndarray, Moved]:
-        """Return a (units,) of a target, and all derivatives, (tangents, ...).
+        """Return a target's a (units,), and all derivatives (tangents, ...).
 
-        There are as many tangents on every device.
+        The number of tangents is a multiple of the number of devices.
         """
         with _highest():
             target = Target(self._lead @ image, self._w.T @ image, image @ image)
@@ -301,7 +301,7 @@ class Response:
 
 
 def _in_groups(array: Array) -> Array:
-    """Return (groups, size, ...), filled up with zeros."""
+    """Reshape to (groups, size, ...), padded with zeros."""
     widths = [(0, -len(array) % _GROUP)] + [(0, 0)] * (array.ndim - 1)
     return jnp.pad(array, widths).reshape(-1, _GROUP, *array.shape[1:])
 
@@ -312,12 +312,12 @@ def curvature(
     outputs: Array,
     thin: Array,
 ) -> Array:
-    """Return H at one step, (rank x units + others, the same).
+    """Return the Hessian H at one step, a square matrix of size rank x units + others.
 
     Args:
       gradients: (other parameters, outputs) -> gradients with respect to both.
       rest: all other parameters, flat.
-      outputs: (units, fixed), of the first layer.
+      outputs: (units, fixed), outputs of the first layer.
       thin: (fixed, rank), images in the first directions.
     """
     units, rank = len(outputs), thin.shape[1]
@@ -329,13 +329,12 @@ def curvature(
     def along_others(direction: Array) -> tuple[Array, Array]:
         return jax.jvp(lambda r: gradients(r, outputs), (rest,), (direction,))[1]
 
-    # One tangent per unit is enough, since an example's outputs matter to its own loss
-    # alone.
+    # One tangent per unit is enough, since an example's outputs affect only its loss.
     by_unit = jax.vmap(along_outputs)(jnp.eye(units, dtype=thin.dtype))
     others, mixed = jax.vmap(along_others)(jnp.eye(len(rest), dtype=thin.dtype))
     blocks = jnp.zeros((units, rank, units, rank), thin.dtype)
     for unit in range(units):
-        # Blocks with units from this one on; those before follow by symmetry.
+        # Blocks with this unit and later ones; earlier ones follow by symmetry.
         weighted = by_unit[unit, unit:, None, :] * thin.T[None]
         part = (weighted.reshape(-1, len(thin)) @ thin).reshape(-1, rank, rank)
         blocks = blocks.at[unit, :, unit:].set(part.transpose(1, 0, 2))

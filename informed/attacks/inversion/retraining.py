@@ -1,8 +1,9 @@
-"""A as the adversary runs it: unknown points in, theta and its derivatives out.
+"""The training algorithm A as the adversary runs it, as a function of unknown points.
 
-Where A has randomness that the adversary doesn't know, it is drawn `draws` times, and
-theta is the mean over the draws. Noise of private training is omitted instead, which
-gives the same mean to first order. More draws measure how theta scatters.
+It returns theta and its derivatives. Randomness of A that the adversary doesn't know is
+drawn `draws` times, and theta is the mean over the draws. Noise of private training is
+omitted instead, which gives the same mean to first order. More draws measure how theta
+scatters.
 
 `Programs` are compiled once for all releases; `Retraining` runs them from the theta_0
 of one release. Its subclasses add derivatives of the whole training run: `derivatives`
@@ -26,11 +27,10 @@ from shadow.threat import Knowledge, require_told
 from shadow.training.algorithm import Draw
 from shadow.width import models_per_batch
 
-# Batches of runs beyond which a program for larger ones is worth compiling.
+# With more batches of runs than this, compiling a program for larger ones pays.
 _MANY = 10
-# Points whose theta is kept: stages begin where others ended, and the certificate asks
-# for what was asked before. One in six trainings of MNIST at 1,000 is spared. And the
-# memory that they may take, in bytes.
+# Number of cached theta, and their memory in bytes. Stages begin where others ended,
+# and the certificate repeats runs: this saves one in six trainings of MNIST at 1,000.
 _KEPT, _KEPT_BYTES = 16, 64 << 20
 # Leading directions of the data along which `span_derivatives` are taken, by default.
 RANK = 100
@@ -106,7 +106,7 @@ class Programs:
 
     @functools.cached_property
     def draw(self) -> Callable[[Any], Draw]:
-        """The randomness of a run, by its number; each release has draws of its own."""
+        """The randomness of a run, by its number, independent between releases."""
         keys, draws, starts = self._keys, self.num_draws, None
         if self.initialisations is not None:
             rows, several = self.initialisations, len(self.initialisations) > 1
@@ -130,7 +130,7 @@ class Programs:
         elif algorithm.capabilities.batched:
             width = -(-width // jax.local_device_count())
         runs = Runs(algorithm, data, self.draw, width=width, dtype=self.dtype)
-        # Not that of the first run, which may be of a record with a class of its own.
+        # The first run may be of a record with a new class, so its size may differ.
         runs.size = self.num_params
         return runs
 
@@ -141,7 +141,7 @@ class Programs:
 
     @functools.cached_property
     def many(self) -> Runs:
-        """The same for many points at once, as fast as the factory's."""
+        """Runs without noise for many points at once, as fast as the factory's."""
         return self._runs(self.algorithm.quiet(), many=True)
 
     @functools.cached_property
@@ -156,10 +156,10 @@ class Retraining:
 
     Attributes:
       programs: A, compiled for all releases.
-      release: number of the release whose theta_0 the runs begin at.
+      release: number of the release whose theta_0 the runs start from.
       initialisation: (params,), theta_0; None: unknown.
-      draw_numbers: numbers of the runs that theta is the mean of.
-      random: whether theta scatters while nothing that the adversary knows changes.
+      draw_numbers: numbers of the draws that theta is the mean over.
+      random: whether theta varies between runs with the same known inputs.
       num_params: length of theta.
       runs: number of trainings so far.
       by_response: whether slopes along one unknown point are approximate; see
@@ -191,14 +191,13 @@ class Retraining:
     ) -> Thetas:
         """Train with each of several values of the unknown points; float64.
 
-        Points that were all asked for lately aren't trained on again, where A gives the
-        same weights again.
+        Recent points come from a cache if A is deterministic.
         """
         programs, numbers = self.programs, self.draw_numbers
         asked: list[Any] = []
         small = 8 * self.num_params * _KEPT <= _KEPT_BYTES
         if len(images) <= _KEPT and not programs.averaged and small:
-            # Where a run's last bits depend on its place in a batch, that counts too.
+            # If a run's last bits depend on its place in a batch, the key has that too.
             alike = devices.columns_alike()
             asked = [
                 (0 if alike else place, np.asarray(image, programs.dtype).tobytes(), *y)

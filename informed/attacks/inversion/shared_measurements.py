@@ -1,6 +1,6 @@
-"""Cached measurements shared by all releases with the same initialisation.
+"""The inversion's measurements of training that all releases of one theta_0 share.
 
-Also chooses between the two engines, derivatives and the derivative-free search.
+By these it chooses between the two engines, derivatives and the derivative-free search.
 
 A is the training algorithm, which the adversary can run. A release is one model: theta
 = A(D_- + z) for known images D_- and unknown ones z. `clouds` is the derivative-free
@@ -8,7 +8,7 @@ search, which trains on random clouds of images around a guess.
 
 Measured on first use: theta and its Jacobian at each class's mean image, theta of
 known images and of a black one, and how nonlinear training is. A runs on images that
-the adversary has or constructs; of a release only theta is read.
+the adversary has or constructs; only theta of a release is used.
 """
 
 import functools
@@ -32,24 +32,23 @@ from shadow.training import GradientDescent
 # Principal components along which labels are ranked and nonlinearity is measured.
 _COMPONENTS = 60
 # Ratio of second differences to first ones, or relative error of the derivatives, above
-# which we try the derivative-free search first; smooth training measures a few per
-# cent, ReLU or chaotic training 50-100 %.
+# which we try the derivative-free search first. It is a few per cent for smooth
+# training, 50-100 % for ReLU or chaotic training.
 _NONLINEAR = 0.3
 # The same limit for the error of derivatives by `response`. MNIST at a fixed set of
-# 1,000 measures 0.28 to 0.33, and derivatives still lead to the target; ReLU with Adam
-# measures 1.
+# 1,000 has 0.28 to 0.33, and derivatives still succeed; ReLU with Adam has 1.
 _MISLEADING = 0.5
 # Length of the steps of these differences, in standard deviations of a component.
 _RADIUS = 0.1
 # Steps per label, and labels, whose differences are measured: 27 training runs.
 _MOVES, _LABELS = 4, 3
-# Change of a weight, against training on a black target, above which the target lights
-# that weight's pixel, in spacings of float32 numbers there. With small learning rates
+# If a weight differs from training on a black target by more than this, in spacings of
+# float32 numbers, the target's pixel there is lit (nonzero). With small learning rates
 # all changes are small. A black pixel taken for lit costs time; a lit pixel taken for
 # black makes the target unreachable.
 _TOUCHED = 4.0
 # Bound on the coordinates |u|, in standard deviations per component. The second is for
-# starts at which pixels that never vary may move: such targets lie far from the mean.
+# starts with free columns, because their targets lie far from the mean.
 _REACH, _FAR = 2.5, 100.0
 
 
@@ -57,13 +56,13 @@ class SharedMeasurements:
     """Known images, A, and the measurements cached so far.
 
     Attributes:
-      config: how hard to try.
+      config: the attack's settings.
       knowledge: what the adversary knows.
       runs: A as the adversary runs it.
       known: D_- and public images.
       num_classes: number of possible labels.
       start_key: random key of further starts.
-      at_means: label -> theta and its Jacobian at the class's mean image, so far.
+      at_means: label -> theta and its Jacobian at the class's mean image, if measured.
     """
 
     def __init__(
@@ -76,7 +75,7 @@ class SharedMeasurements:
         """Prepare the cache; nothing is trained yet.
 
         Args:
-          config: how hard to try.
+          config: the attack's settings.
           knowledge: needs fixed and algorithm.
           key: draws the unknown randomness of A, and further starts.
           runs: A, compiled already; None: compile it.
@@ -201,7 +200,7 @@ class SharedMeasurements:
 
     @functools.cached_property
     def _untouched(self) -> np.ndarray:
-        """Theta trained with a black target; an unlit pixel's weights end there."""
+        """Theta trained with a black target; black pixels' weights take its values."""
         blank = np.zeros((1, 1, *self.known.coordinates.image_shape))
         return self.runs.thetas(blank, np.zeros((1, 1), np.int64))[0]
 

@@ -1,4 +1,4 @@
-"""The search by derivatives: from a start to a candidate, stage after stage.
+"""The inversion's search by derivatives: from a start to a candidate, in stages.
 
 Each stage is a least-squares problem in the leading components of every unknown point:
 
@@ -25,11 +25,11 @@ from informed.attacks.inversion.problem import (
 )
 from informed.attacks.inversion.weight_noise import Independent, Projected
 
-# Gauss-Newton ends where the squared residual is at most this many times what rounding
-# leaves on average; no step helps any more.
+# Gauss-Newton ends when the squared residual is at most this many times its average
+# from rounding, because no step helps any more.
 _FLOOR_FACTOR = 2.0
-# Size of a float64 Jacobian in bytes beyond which a stage is matrix-free, in a Krylov
-# space of so many dimensions; a matter of memory.
+# With a float64 Jacobian of more bytes than this, a stage is matrix-free, in a Krylov
+# space of this dimension.
 LARGEST_JACOBIAN, KRYLOV = 2 << 30, 50
 
 
@@ -38,17 +38,17 @@ class Patience:
     """When a stage of Gauss-Newton stops."""
 
     give_up: float  # least factor by which a step with a new Jacobian divides the cost
-    times: int  # Jacobians, at most, as a multiple of `InversionConfig.steps`
+    times: int  # most Jacobians, as a multiple of `InversionConfig.steps`
 
 
-# With the mean image of a label, since other starts follow; and with what a regression
-# reads out of theta, where a new start promises less than more steps.
+# For starts at the mean image of a label, since other starts follow; and at an image
+# regressed from theta, after which a new start promises less than more steps.
 _QUICK, _PATIENT = Patience(1.3, 1), Patience(1.1, 2)
-# In the last stage with several unknown points, where another start is worse than more
-# steps, each of small gain. With one point, so many times `steps`: all pixels move
-# there, and need more Jacobians than a few components do.
+# For the last stage: with several unknown points, many steps of small gain are better
+# than another start. With one point, this multiple of `steps`, because all pixels need
+# more Jacobians than a few components do.
 _SEVERAL, _LAST_TIMES = Patience(1.02, 4), 2
-# In a Krylov space, whose steps are cheaper and gain less; `times` multiplies that of
+# For a Krylov space, whose steps are cheaper and gain less; `times` multiplies that of
 # the stage.
 _MATRIX_FREE = Patience(1.02, 4)
 
@@ -58,8 +58,8 @@ class Stage:
     """The least-squares problem of one stage; see the module's docstring."""
 
     problem: Problem
-    noise: Independent | Projected  # of theta, by which residuals are whitened
-    components: int  # coordinates of each point that the stage moves
+    noise: Independent | Projected  # noise of theta, which whitens the residuals
+    components: int  # number of coordinates of each point that the stage moves
     prior: float = 0.0  # weight of |u|^2
     last: bool = False  # whether it ends on the levels of known images, if it can
 
@@ -149,9 +149,9 @@ def solve(problem: Problem, start: Start) -> Candidate:
     enough = 0.0 if rounded else _FLOOR_FACTOR * len(published.theta)
     slow = start.patient or several
     patience = _PATIENT if slow else _QUICK
-    # By response a Jacobian costs as much for few components as for many, and the next
-    # stage makes one anyway. MNIST at 1,000, eight targets of seed 0: one of 18 second
-    # ones within a stage divided the cost by more than 1.1. Confirmed on seed 5.
+    # By `response` a Jacobian costs the same for few components and for many, and the
+    # next stage computes one anyway. MNIST at 1,000, eight targets of seed 0: one of 18
+    # second Jacobians in a stage divided the cost by over 1.1. Confirmed on seed 5.
     once = problem.runs.by_response and not slow
     size = problem.space.size
     stages = [components for components in config.stages if components < size]
@@ -167,7 +167,7 @@ def solve(problem: Problem, start: Start) -> Candidate:
             patience = _SEVERAL
         elif last:
             patience = Patience(patience.give_up, _LAST_TIMES)
-        # Far from the truth, what is not yet explained hides in all weights alike.
+        # Far from the truth, the unexplained residual is spread over all weights.
         stage = Stage(
             problem=problem,
             noise=noise if last else noise.levelled(),
@@ -188,7 +188,7 @@ def solve(problem: Problem, start: Start) -> Candidate:
 
 
 def _most_probable(problem: Problem, start: Start) -> Candidate:
-    """Find the maximum a posteriori, where A has unknown randomness.
+    """Find the most probable target if A has unknown randomness.
 
     It has as many components as the draws can resolve. The noise is estimated at the
     start, and again at the first solution.

@@ -1,7 +1,7 @@
-"""Derivatives of training in the span of the data.
+"""Cheap derivatives of trained weights in the target, in the span of the data.
 
-For full-batch gradient descent with a dense first layer of weights W, starting at W_0,
-on known images X. A target z then matters only through X z, W_0^T z and z^T z
+This is for full-batch gradient descent with a dense first layer of weights W, starting
+at W_0, on known images X. A target z matters only through X z, W_0^T z and z^T z
 (`shadow.training.gram_form`). X z varies in few directions, so `rank + units + 1`
 tangents give all columns of the Jacobian: 111 instead of 784 on MNIST, each with a
 product of rank `rank` instead of the Gram matrix. Neglected terms are of second order
@@ -34,11 +34,11 @@ from shadow.training import gram_form as gram
 from shadow.victims import FirstLayer, Params
 
 _Parts = tuple[np.ndarray, np.ndarray]
-# Tangents on one device, at most: half of MNIST's.
+# Largest number of tangents on one device: half of MNIST's.
 _TOGETHER = 56
-# Memory that the tangents of one device may take, in bytes.
+# Memory for the tangents of one device, in bytes.
 _BYTES = 1 << 30
-# Arrays of the size of the coefficients that a tangent takes, by estimate.
+# Estimated memory of a tangent, in arrays of the size of the coefficients.
 _ARRAYS = 24
 # Least size of a direction of inner products, relative to the largest.
 _LEAST_SIZE = 1e-3
@@ -63,12 +63,12 @@ class SpanPrograms:
     """Derivatives in the span of the data, compiled for all initialisations.
 
     Attributes:
-      data: of D_-, on all devices: images (fixed, pixels), labels, images in the first
+      data: D_- on all devices: images (fixed, pixels), labels, images in the first
         directions (fixed, rank), the Gram matrix or None.
       flat: (fixed, pixels), the images in float64.
       lead: (rank, pixels), the first directions, orthonormal.
-      shares: what a target adds to the first layer's weights, compiled.
-      columns: the coefficients of training and their derivatives, compiled.
+      shares: compiled function for a target's change of the first layer's weights.
+      columns: compiled function for the coefficients and their derivatives.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class SpanPrograms:
         _, directions = np.linalg.eigh(self.flat.T @ self.flat)
         self.lead = directions.T[::-1][:rank]
         thin = jnp.asarray(self.flat @ self.lead.T, flat.dtype)
-        # The Gram matrix where it is less work than two products with the data.
+        # Use the Gram matrix if it is less work than two products with the data.
         with jax.default_matmul_precision("highest"):
             square = flat @ flat.T if gram.pays(*flat.shape) else None
         self.data = (flat, labels, thin, square)
@@ -148,12 +148,12 @@ class Span:
     """Derivatives in the span of the data, from one initialisation.
 
     Attributes:
-      programs: what all initialisations share.
-      data: what the programs take: their data, and all but the first layer of theta_0.
+      programs: the compiled programs, shared by all initialisations.
+      data: arguments of the programs: D_-, and theta_0 without the first layer.
     """
 
     def __init__(self, programs: SpanPrograms, start: Array) -> None:
-        """Begin at theta_0, `start` (params,)."""
+        """Prepare for the initialisation theta_0, `start` (params,)."""
         self.programs = programs
         self._flat, self._lead = programs.flat, programs.lead
         victim = programs.victim
@@ -164,7 +164,7 @@ class Span:
 
     @functools.cached_property
     def response(self) -> Response | None:
-        """The linear response of D_- (`response`), where that is faster."""
+        """The linear response of D_- (`response`); None: not faster."""
         flat, labels, *_, rest = self.data
         size = len(self._lead) * self._w.shape[1]
         others = sum(leaf.size for leaf in jax.tree.leaves(rest))
@@ -197,8 +197,7 @@ class Span:
         arguments = self._products(images), jnp.asarray(labels, jnp.int32)
         targets = self.programs.shares(self.data, *arguments)
         known = self._through_shares(basis, np.asarray(targets, np.float64))
-        # Features are divided by how far a move of size 1 along all of basis moves
-        # each of them, at the mean image.
+        # Scale each feature by its change at the mean image per unit move along basis.
         mean = np.tile(self._flat.mean(axis=0), (len(images), 1))
         sizes = np.linalg.norm(self._mixture(mean, basis, self._lead), axis=1)
         sizes = np.maximum(sizes, _LEAST_SIZE * sizes.max())
@@ -212,7 +211,7 @@ class Span:
     def _by_training(self, images: Unknowns, labels: Labels, lead: Leading) -> _Parts:
         """Return slopes through the inner products, (tangents, params), and a.
 
-        The images by which coefficients are multiplied are held still.
+        The images that multiply the coefficients are held constant.
         """
         flat = images.reshape(len(images), -1).astype(np.float64)
         target_labels = jnp.asarray(labels, jnp.int32)
@@ -236,7 +235,7 @@ class Span:
         return self._thetas(moved, slopes.rest), np.asarray(value.targets, np.float64)
 
     def _by_response(self, images: Unknowns, labels: Labels, lead: Leading) -> _Parts:
-        """Do as `_by_training` for one point, by the response of D_- (`response`)."""
+        """Like `_by_training`, for one point, by the response of D_- (`response`)."""
         assert self.response is not None
         flat = jnp.asarray(images.reshape(-1), self.data[0].dtype)
         units = self._w.shape[1]
@@ -259,7 +258,7 @@ class Span:
         return self._thetas(moved, rest), value[:, None].astype(np.float64)
 
     def _in_blocks(self, tangents: tuple[np.ndarray, ...]) -> list[list[Array]]:
-        """Cut tangents into blocks of one size, in quarters of what memory allows.
+        """Split tangents into equal blocks, in quarters of the size memory allows.
 
         Each size is compiled once.
         """
@@ -271,7 +270,7 @@ class Span:
         return [in_blocks(part, size, flat.dtype) for part in tangents]
 
     def _thetas(self, moved: np.ndarray, rest: Params) -> np.ndarray:
-        """Join changes of W^T (tangents, units, pixels) with those of all others."""
+        """Join changes of W^T (tangents, units, pixels) and of all other parameters."""
         params = gram.join_first(self._first, moved.transpose(0, 2, 1), rest)
         leaves = [np.reshape(x, (len(moved), -1)) for x in jax.tree.leaves(params)]
         return np.concatenate(leaves, axis=1)
@@ -313,7 +312,7 @@ class Span:
         )
 
     def _through_shares(self, basis: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """Differentiate Z^T a as the points alone move, (columns, params)."""
+        """Differentiate Z^T a in the points, with a constant; (columns, params)."""
         unknown, victim = targets.shape[1], self.programs.victim
         assert victim.first_weights is not None
         columns = victim.first_weights.columns
@@ -325,14 +324,14 @@ class Span:
 
 
 def _joined(parts: list, count: int) -> Any:
-    """Join trees of blocks in float64, without the zeros that fill up the last."""
+    """Join trees of blocks in float64, without the padding of the last."""
     return jax.tree.map(
         lambda *leaves: np.concatenate(leaves)[:count].astype(np.float64), *parts
     )
 
 
 def in_blocks(tangents: np.ndarray, size: int, dtype: Any) -> list[Array]:
-    """Cut along the first axis into blocks of one size, filled up with zeros."""
+    """Split along the first axis into blocks of one size, padded with zeros."""
     missing = -len(tangents) % size
     padded = np.concatenate([tangents, np.zeros((missing, *tangents.shape[1:]))])
     parts = padded.reshape(-1, size, *tangents.shape[1:])

@@ -1,4 +1,4 @@
-"""Which labels to try for a release, and which images to start from.
+"""Labels to try, and images to start from, when inverting a release.
 
 Most targets are reached from the mean image of their class, so that comes first.
 Outliers, which no mean image resembles, are reached from the next starts: guesses of
@@ -14,16 +14,16 @@ from jaxtyping import Int
 from informed.attacks.inversion.problem import Published, Start
 from informed.attacks.inversion.shared_measurements import SharedMeasurements
 
-# Labels that derivatives try, at most, the best first; and the residual in the ranking
-# up to which one is tried, relative to the best one's. Clouds begin with every label,
-# and leave most of them early.
+# Largest number of labels that derivatives try, the best first; largest residual in the
+# ranking, relative to the best label's. Clouds begin with every label, and give most of
+# them up early.
 _MOST_LABELS, _LABEL_FACTOR = 4, 2.0
 # Damping of the linearised least squares that rank labels, relative to the residual.
 _DAMPING = 1e-5
-# Lowest value at which a pixel that is certainly lit starts. With Adam the weights jump
-# between a black and a lit pixel, so the search has to begin on the right side.
+# Lowest starting value of a certainly lit (nonzero) pixel. With Adam the weights jump
+# between a black and a lit pixel, so the search must begin on the right side.
 _LIT = 0.1
-# Deviations by which several points of one label are moved apart at the start.
+# Standard deviations by which several points of one label are separated at the start.
 _APART = 0.1
 
 
@@ -42,7 +42,7 @@ def likely_labels(
     costs = np.array([residual_of(shared, theta, label) for label in classes])
     order = np.argsort(costs)
     least = costs[order[0]]
-    # A copy of a class's only known record leaves nothing: that label alone.
+    # A cost of zero means a copy of a class's only known record; try that label only.
     unlike = np.where(costs == 0, 1.0, np.inf)
     quotients = (costs / least if least > 0 else unlike)[order]
     margin = float(quotients[1]) if len(order) > 1 else np.inf
@@ -72,7 +72,7 @@ def _linear_residual(
     if not squared:
         return 0.0
     damped = np.maximum(spectrum, 0) + _DAMPING * squared
-    # Rounding may leave less than nothing; training that diverged stays NaN.
+    # Rounding may make this negative; NaN from diverged training stays.
     return float(np.maximum(squared - np.sum(along**2 / damped), 0.0))
 
 
@@ -84,8 +84,8 @@ def starts(
     """Yield starts for derivatives: the mean image, then guesses by regression.
 
     Starts with free columns, for targets with a value that no known record has, come
-    second for the likeliest label, and last for the others, or for all where the
-    release is rounded, since a wide prior explains too much there. There are none where
+    second for the likeliest label, and last for the others. If the release is rounded
+    they come last for all, since a wide prior then explains too much. There are none if
     every column varies, or is certainly black in the target.
     """
     free = labels[:0]
@@ -114,7 +114,7 @@ def near_starts(
 ) -> Iterator[Start]:
     """Yield starts for clouds: guesses by regression, label by label.
 
-    Args: as for `starts`, the labels in the order of how likely they are.
+    Args: as for `starts`; the labels are ordered, the likeliest first.
     """
     if labels.shape[1] > 1:
         yield from starts(shared, published, labels)
@@ -140,8 +140,8 @@ def _start(
 ) -> Start:
     """Return a start at given or mean images, with certainly lit pixels lit.
 
-    Where images are None they are means of the labels, or, with a number above 0,
-    random images of them. The number also draws where several points lie.
+    If images are None, they are the labels' means or, with a number above 0, random
+    images of these labels. The number also seeds the separation of several points.
     """
     labels = np.asarray(labels)
     if images is None and not number:
@@ -153,7 +153,7 @@ def _start(
     _, lit = shared.black_and_lit(published)
     jacobian = None
     if len(labels) > 1:
-        # Points of one label are moved apart, or they would stay together.
+        # Separate points of one label, or they would stay equal.
         u = shared.known.coordinates.of(images)
         few = u[:, : min(shared.config.stages, default=u.shape[1])]
         few += _APART * _rng(shared, number).standard_normal(few.shape)
@@ -187,9 +187,9 @@ def _regressed(
 ) -> list[tuple[int, np.ndarray]]:
     """Guess the image by regression on theta, label by label.
 
-    A small shadow attack: some public images of each label are trained on, once for
-    all releases. The guess whose own theta is nearest comes first; where labels are
-    few, public images fill up the starts.
+    A small shadow attack: we train on some public images of each label, once for all
+    releases. The guess whose theta is nearest comes first. If there are few labels,
+    public images follow.
     """
     shadows = [shared.shadows(int(label)) for label in labels]
     guesses = np.stack([shadow.guess(theta) for shadow in shadows])

@@ -1,4 +1,4 @@
-"""Inverting the training itself: exact reconstruction without a shadow model.
+"""The inversion attack: exact reconstruction by solving training for the target.
 
 THREAT: knows D_-, the training algorithm A and its initialisation (and, for
 mini-batches, their order), and has public images. White-box release. The label may be
@@ -14,23 +14,22 @@ What makes it work:
 - z is expressed in principal components of public images, scaled by their standard
   deviations (`coordinates`). We solve for few components first and for all pixels last,
   because A is too nonlinear to start with all of them.
-- Pixels that are black in all of D_-, with weights as training without the target
-  leaves them, are black in the target. If such weights differ, the pixel is certainly
-  lit. (With Adam theta jumps between the two.)
+- Pixels that are black in all of D_- are black in the target if their weights equal
+  those of training without the target, and otherwise certainly lit (nonzero). (With
+  Adam theta jumps between the two.)
 - The start is the mean image of a class. The derivatives there rank the candidate
-  labels, and are the first step's Jacobian. Where it fails, as for outliers, the next
+  labels, and are the first step's Jacobian. If it fails, as for outliers, the next
   starts are guesses by a kernel regression on theta (`starting_images`).
 
-Where training has kinks, clouds of runs replace derivatives (`clouds`). At the true
-target the residual is the rounding noise of A, which the adversary measures by training
-again. So they know *without the target* whether the reconstruction is exact
-(`certificate`).
+If training has kinks, clouds of runs replace derivatives (`clouds`). At the true target
+the residual is the rounding noise of A, which the adversary measures by training again.
+So they know *without the target* whether the reconstruction is exact (`certificate`).
 
-Where the released numbers are rounded (`Release.deviations`) or A has unknown
-randomness, residuals are weighted by the covariance of that noise (for randomness,
-estimated by training repeatedly), and we find the maximum a posteriori with a Gaussian
-prior. Its posterior variance is reported as `expected_mse`. Where theta_0 is unknown
-but the family of its seed is known, the seed of each release is searched first.
+If the released numbers are rounded (`Release.deviations`) or A has unknown randomness,
+residuals are weighted by the covariance of that noise (for randomness, estimated by
+training repeatedly), and we find the maximum a posteriori with a Gaussian prior. Its
+posterior variance is reported as `expected_mse`. If theta_0 is unknown but the family
+of its seed is known, the seed of each release is searched first.
 
 Source: ours. The key draws the unknown randomness of A and further starts; all else is
 deterministic.
@@ -65,20 +64,20 @@ from shadow import bars, checks, devices
 from shadow.known import UNUSED
 from shadow.threat import Knowledge, Reconstruction, Release
 
-# Unknowns up to which clouds follow where derivatives have failed; with more a cloud
-# costs too many trainings.
+# Largest number of unknowns for which clouds follow if derivatives fail; with more, a
+# cloud costs too many trainings.
 _MOST_UNKNOWNS = 1000
-# Share of the time of a row for trainings that measure noise, and how many neighbours
-# of a target are trained for it, at least and at most.
+# Share of the attack's time that sets the number of neighbours and of noise draws;
+# smallest and largest number of neighbours.
 _OF_NOISE, _NEIGHBOURS = 0.1, (20, 600)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Inversion:
-    """The attack; see the module's docstring.
+    """The inversion attack; see the module's docstring.
 
     Attributes:
-      config: how hard to try.
+      config: the attack's settings.
       progress: whether to show a bar.
     """
 
@@ -91,14 +90,14 @@ class Inversion:
         """Reconstruct the target of every release, one after the other.
 
         Args:
-          release: trained models.
+          release: the released models.
           knowledge: needs fixed and algorithm. An unknown initialisation or order of
             mini-batches is drawn `draws` times, unless the family of seeds is known and
             the release's seed is recovered. Uses public, labels and known if given.
         Returns: images, not clipped to [0, 1]; labels and their margins; squared
           residuals; certified; expected_mse.
-        Raises: ValueError: a fact that it needs is None, weights of another victim, or
-          not one label a release.
+        Raises: ValueError: needed knowledge is None, the weights are of another victim,
+          or there isn't one label per release.
         """
         return Reconstruction.joined(list(self.each(release, knowledge, key=key)))
 
@@ -110,7 +109,7 @@ class Inversion:
         The reconstruction of a release doesn't depend on the others.
 
         Args: as for `__call__`, and
-          first: the release to begin at, where a run that was cut off goes on.
+          first: the release to begin at, when continuing an interrupted run.
         Yields: the reconstruction of one target.
         """
         knowledge.require(release, "fixed", "algorithm")
@@ -160,12 +159,12 @@ class Inversion:
         rows: Iterable[int],
     ) -> Iterator[Reconstruction]:
         """Reconstruct release after release; labels of None are ranked."""
-        # Where the seed of theta_0 isn't told it is searched; releases whose seed is
-        # recovered are inverted as if it were told.
+        # Search the seed of an unknown theta_0; releases with a recovered seed are
+        # inverted as if theta_0 were known.
         known = seeds.with_seeds(
             release, knowledge, key=jax.random.fold_in(key, 1), progress=self.progress
         )
-        # The last shared with a recovered seed, and the last one without.
+        # The last measurements with a recovered seed, and the last ones without.
         last: dict[bool, SharedMeasurements] = {}
         for i in rows:
             recovered = known[i] is not knowledge
@@ -201,7 +200,7 @@ def certificates(
 ) -> Iterator[Certificate]:
     """Solve from one start after the other, best first, and judge the results.
 
-    The labels are those worth trying.
+    `labels` are the labels to try.
     """
     random = shared.runs.random
     prefer_clouds = not random and shared.prefer_clouds
@@ -224,17 +223,17 @@ def _best(certificates: Iterator[Certificate]) -> Certificate:
         if certificate.explained:
             return certificate
         tried.append(certificate)
-    # Where training diverges the residual is NaN.
+    # The residual is NaN if training diverges.
     return min(tried, key=lambda c: c.residual if c.residual >= 0 else np.inf)
 
 
 def _one_thread() -> contextlib.AbstractContextManager[Any]:
     """Limit NumPy's matrix products to one thread while entered.
 
-    OpenBLAS's threads spin for a while after a product, and trainings that follow on
-    the same cores are slower: four of MNIST took 100 ms in place of 70. The products
-    themselves are a hundredth of these. SciPy's library keeps its threads, since JAX
-    solves by it, and theta's last bits may depend on their number.
+    OpenBLAS's threads spin for a while after a product and slow down trainings on the
+    same cores: four of MNIST took 100 ms instead of 70. The products take a hundredth
+    of that. SciPy's library keeps its threads, since JAX solves by it, and theta's last
+    bits may depend on their number.
     """
     if not devices.cache_bound():
         return contextlib.nullcontext()
@@ -245,7 +244,7 @@ def _one_thread() -> contextlib.AbstractContextManager[Any]:
 
 
 def make(config: InversionConfig, material: Material) -> Inversion:
-    """Make the attack, with the trainings for noise that the time allows."""
+    """Build the attack, with as many trainings for noise as the time allows."""
     affordable = material.affordable(_OF_NOISE)
     if affordable is not None:
         config = dataclasses.replace(

@@ -1,4 +1,4 @@
-"""Gaussian models of the noise of theta, which no reconstruction can explain.
+"""Gaussian models of the noise in released weights theta, which weight the residuals.
 
 The noise is the rounding of A's arithmetic, the rounding of published numbers, or
 randomness of A that the adversary doesn't know. To *whiten* a difference of theta is to
@@ -13,8 +13,8 @@ from jaxtyping import Float
 from sklearn import covariance
 
 Differences = Float[np.ndarray, "..."]
-# Least variance across the strong directions, relative to the mean variance, so that
-# few samples never make a direction look free of noise.
+# Least variance in weak directions, relative to the mean variance, so that few samples
+# never make a direction look free of noise.
 _LEAST_REST = 1e-3
 # Sums of squares below this share of the largest are rounding, no direction of noise.
 _SAME = 1e-10
@@ -58,7 +58,7 @@ class Projected:
 class Correlated:
     """Noise that is strong in a few directions, and equal in all others.
 
-    Kinks make such noise: a unit that crosses one moves many weights together.
+    Kinks cause such noise: a unit that crosses one moves many weights together.
     """
 
     deviations: Float[np.ndarray, " params"]  # units of the weights, > 0
@@ -76,9 +76,9 @@ class Correlated:
 def correlated(samples: Differences, deviations: Differences) -> Correlated:
     """Estimate noise in all directions from some dozens of samples around zero.
 
-    Its strong directions are those of the samples. The variance beyond them is what one
-    half of the samples has outside of the span of the other half. The estimate keeps
-    the deviations of the weights, > 0, on average.
+    Its strong directions are those of the samples. The variance in other directions is
+    that of one half of the samples outside the span of the other half. On average the
+    estimate keeps the deviations of the weights, > 0.
     """
     count, params = samples.shape
     samples = samples / deviations
@@ -110,7 +110,7 @@ def estimate(samples: Differences, slopes: np.ndarray, *, averaged: int) -> Proj
     compared with is itself uncertain, which adds 1 / averaged to the variances.
 
     Args:
-      samples: theta, trained several times with nothing changed but the randomness.
+      samples: theta of several trainings that differ only in their randomness.
       slopes: (params, columns), fewer columns than there are samples.
       averaged: number of draws in the mean that theta is compared with.
     """

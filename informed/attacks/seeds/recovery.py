@@ -1,13 +1,13 @@
-"""Recovery of the seed of each release, and with it of theta_0.
+"""Recover the seed of the initialisation theta_0 of each release, by exhaustive search.
 
 THREAT: knows D_-, A, and the family of seeds that theta_0 was drawn from (which
 library, which code), not the seed. White-box release.
 
-Weights that training leaves where they were are compared with those of every seed: a
-few elements each, so all 32 bits can be searched.
+Weights that training leaves unchanged are compared with the theta_0 of every seed. A
+few weights per seed suffice, so all 32 bits can be searched.
 
-A seed is reported where chance doesn't explain the agreement. That is no certificate of
-a reconstruction: the inversion that starts there has its own.
+A seed is reported if chance can't explain the agreement. This doesn't certify a
+reconstruction; the inversion that starts from theta_0 certifies its own.
 
 Source: ours.
 """
@@ -31,18 +31,18 @@ from shadow import checks
 from shadow.threat import Knowledge, Release
 from shadow.training.seeds import SeedFamily
 
-# Stands for the seed of a release that no seed explains.
+# Returned for a release that no seed explains.
 NOT_FOUND = -1
-# Pairs of seeds whose theta_0 are compared, for how often two agree by chance.
+# Pairs of seeds compared to estimate how often two theta_0 agree by chance.
 _PAIRS = 32
-# A seed is reported if any wrong seed of the family agrees as well with at most this
-# probability.
+# A seed is reported if the probability that any wrong seed agrees as well is at most
+# this.
 _CHANCE = 1e-9
-# Passes over all seeds, each with other weights: a target that lights a pixel moves the
-# weights of one pass, and seldom those of all.
+# Passes over all seeds, each comparing other weights: a target with a nonzero pixel
+# changes the weights of one pass, seldom those of all.
 _PASSES = 3
-# Wrong seeds per release and pass that the first elements may leave. More elements
-# leave fewer, and make each seed slower.
+# Wrong seeds per release and pass that may match the first elements. More elements
+# leave fewer, but take longer per seed.
 _CANDIDATES = 1e5
 # Elements that a pass compares before all still weights are compared.
 _ELEMENTS = 4
@@ -51,15 +51,15 @@ _ELEMENTS = 4
 def recover(
     release: Release, knowledge: Knowledge, *, key: Array, progress: bool = False
 ) -> Int[np.ndarray, " releases"]:
-    """Recover the seed of every release, `NOT_FOUND` where none explains it.
+    """Recover the seed of every release; `NOT_FOUND` if no seed explains it.
 
     Args:
       release: the released models, with all their weights.
       knowledge: needs fixed, algorithm and seeds. Uses public, training_key.
       key: draws the adversary's own models.
       progress: whether to show a bar.
-    Raises: FieldError: a fact that it needs is None, not all weights are released, or
-      A isn't run by JAX. ValueError: `seeds.draw` makes another number of weights.
+    Raises: FieldError: needed knowledge is None, not all weights are released, or A
+      isn't run by JAX. ValueError: `seeds.draw` makes another number of weights.
     Warns: RuntimeWarning: no seed was searched.
     """
     by_still = still_search(release, knowledge, key=key)
@@ -78,17 +78,17 @@ def recover(
 def with_seeds(
     release: Release, knowledge: Knowledge, *, key: Array, progress: bool = False
 ) -> list[Knowledge]:
-    """Recover the seed of every release, and add what it decides to the knowledge.
+    """Recover the seed of every release, and add theta_0 or the key to the knowledge.
 
     Args: as for `recover`.
-    Returns: one a release; `knowledge` itself where there is no family of seeds, what
-      they decide is told, or no seed is found.
+    Returns: the knowledge about every release; unchanged if there is no family of
+      seeds, theta_0 or the key is already known, or no seed is recovered.
     """
     family, same = knowledge.seeds, [knowledge] * len(release)
     if family is None:
         return same
     assert knowledge.algorithm is not None
-    # Functions of users draw theta_0 themselves, from their own key.
+    # A user's training function draws theta_0 itself, from its key.
     by_key = knowledge.algorithm.initialise(jax.random.key(0)) is None
     decided = knowledge.training_key if by_key else knowledge.initialisation
     if decided is not None:
@@ -118,11 +118,11 @@ class StillSearch:
       still: the weights that training leaves at a multiple of their initial value.
       family: the seeds that are searched.
       values: (releases, still), theta / factor at these weights, which is theta_0 if
-        the target is dark there.
-      tolerances: (releases, still), largest difference from theta_0 that rounding of
-        training and of publishing makes.
+        the target's inputs there are zero.
+      tolerances: (releases, still), largest difference from theta_0 that rounding in
+        training and publishing makes.
       passes: the weights that each pass compares, as positions in `still.elements`.
-      screens: the programs that draw these weights, one a pass.
+      screens: the programs that draw these weights, one per pass.
     """
 
     still: Still
@@ -148,7 +148,7 @@ class StillSearch:
         )
 
     def agreement(self, release: int, seed: int) -> float:
-        """Return the share of still weights that a seed has; 0 where it is chance."""
+        """Return the share of still weights that agree; 0: chance may explain it."""
         start = self.family.theta(seed)[self.still.elements]
         agree = np.abs(start - self.values[release]) <= self.tolerances[release]
         hit = max(_hit(self.still, self.tolerances[release]), self._alike)
@@ -157,7 +157,7 @@ class StillSearch:
 
     @functools.cached_property
     def _alike(self) -> float:
-        """Share of still weights that two seeds have in common, as of few values."""
+        """Share of still weights on which two random seeds agree."""
         seeds = np.linspace(self.family.start, self.family.stop - 1, _PAIRS + 1)
         starts = [
             self.family.theta(int(seed))[self.still.elements]
@@ -169,7 +169,7 @@ class StillSearch:
         return float(np.mean(shares)) if shares else 0.0
 
     def search(self, *, progress: bool = False) -> Int[np.ndarray, " releases"]:
-        """Sweep pass after pass, until every release has its seed."""
+        """Run the passes one after another until every release has its seed."""
         count = len(self.values)
         seeds, agreement = np.full(count, NOT_FOUND), np.zeros(count)
         for number in range(len(self.passes)):
@@ -190,10 +190,10 @@ class StillSearch:
 def still_search(
     release: Release, knowledge: Knowledge, *, key: Array
 ) -> StillSearch | None:
-    """Prepare the search by still weights; None where they tell no seed.
+    """Prepare the search by still weights; None: they can't identify a seed.
 
-    They don't where no weight stays as it was, and where no seed differs enough from
-    another there.
+    This happens if no weight stays unchanged, or if seeds hardly differ in those that
+    do.
 
     Args, Raises: as for `recover`.
     """
@@ -222,7 +222,7 @@ def still_search(
     hit, size = _hit(stays, tolerances), len(elements)
     if _log_chance(len(family), size, size, hit) > np.log(_CHANCE):
         return None
-    # As few elements for every seed as leave few enough wrong seeds.
+    # The fewest elements that leave at most `_CANDIDATES` wrong seeds.
     count = min(_ELEMENTS, size)
     enough = (n for n in range(1, count) if len(family) * hit**n <= _CANDIDATES)
     first = next(enough, count)
@@ -248,9 +248,9 @@ def _hit(stays: Still, tolerances: np.ndarray) -> float:
 
 
 def _log_chance(seeds: int, weights: int, agreeing: int, hit: float) -> float:
-    """Bound the log chance that any of `seeds` wrong ones agrees so often.
+    """Bound the log probability that any wrong seed agrees in so many weights.
 
-    The union bound over the seeds and over which of the weights agree.
+    This is the union bound over the seeds and over the sets of agreeing weights.
     """
     if not agreeing or hit >= 1:
         return np.inf

@@ -1,9 +1,8 @@
-"""A pass over all seeds: those whose theta_0 has a few weights of the release.
+"""Search all seeds for those whose theta_0 agrees with a release in a few weights.
 
 One program draws one or two weights of many seeds and compares them with the weights of
-all releases at once. All devices take part (`shadow.devices.one_a_core`). The pass is a
-generator, so its caller can stop at a hit, keep the hits so far, and go on later from
-where a piece ended.
+all releases at once, on all devices (`shadow.devices.one_a_core`). The search is a
+generator, so its caller (`recovery`) can stop at a hit and continue later.
 """
 
 import dataclasses
@@ -21,13 +20,13 @@ from shadow import bars
 from shadow.parallel import BY_ROW, EVERYWHERE, sharded
 from shadow.training.seeds import SeedFamily
 
-# Seeds at once on one device: large enough for the start of a program not to count.
+# Seeds at once on one device, enough to make the start of a program negligible.
 _CHUNK = 1 << 20
-# Memory of the initialisations that are drawn whole at once on one device, in bytes.
+# Bytes per device for complete initialisations, when single elements can't be drawn.
 _WHOLE_BYTES = 1 << 27
 # Releases that one program compares with; more releases take several programs.
 _AT_ONCE = 32
-# Seeds on which drawing single elements is compared with drawing the whole.
+# Seeds on which single elements are compared with the complete theta_0.
 _CHECKED = 3
 # Largest difference of the two, relative to the largest weight: the last digits differ
 # between compilations.
@@ -36,7 +35,7 @@ _LAST_DIGITS = 1e-6
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Screen:
-    """How a few elements of theta_0 are drawn for many seeds.
+    """A compiled program that draws a few elements of theta_0 for many seeds.
 
     Attributes:
       draw: seeds (n,) -> one array of weights (n,) per element; traced.
@@ -84,7 +83,7 @@ def screen(family: SeedFamily, elements: Sequence[int], first: int = 1) -> Scree
     if (draw := _alone(family, wanted)) is not None:
         return Screen(draw=draw, first=first)
 
-    # All of theta_0 for every seed: slow, but always right.
+    # Draws all of theta_0 for every seed: slow, but always correct.
     def draw_whole(seeds: Array) -> tuple[Array, ...]:
         thetas = jax.vmap(family.traced)(seeds)
         return tuple(thetas[:, number] for number in wanted)
@@ -97,7 +96,7 @@ def screen(family: SeedFamily, elements: Sequence[int], first: int = 1) -> Scree
 def _alone(
     family: SeedFamily, elements: tuple[int, ...]
 ) -> Callable[[Array], tuple[Array, ...]] | None:
-    """Draw single elements by Threefry; None: theta_0 isn't drawn by elements."""
+    """Draw single elements by Threefry; None: theta_0 can't be drawn that way."""
     if not threefry.partitionable():
         return None
     drawn = [threefry.element(family.draw, number) for number in elements]
@@ -139,7 +138,7 @@ def sweep(
         range(first, min(first + _AT_ONCE, len(lowest)))
         for first in range(0, len(lowest), _AT_ONCE)
     ]
-    # Numbers of as many releases as a program takes, the last one repeated.
+    # Pad each group to the number of releases that a program takes.
     padded = [np.minimum(np.arange(_AT_ONCE) + g.start, g.stop - 1) for g in groups]
     devices = jax.local_device_count()
     step = screen.chunk * devices
@@ -161,7 +160,7 @@ def sweep(
         ahead = begun(start) if start < stop else []
         for at in range(start, stop, step):
             masks, end = ahead, min(at + step, stop)
-            # The next piece is computed while the hits of this one are looked at.
+            # The next piece is computed while this one's hits are checked.
             ahead = begun(at + step) if at + step < stop else []
             hits: list[tuple[int, int]] = []
             for group, mask in zip(groups, masks, strict=True):

@@ -1,12 +1,13 @@
-"""Weights that training leaves at a multiple of their initial value.
+"""Find weights that training leaves at a multiple of their initial value.
 
-The weights of an input that is zero in all of D_-, such as a border pixel or a word
-that nobody uses, never get a gradient: under SGD, momentum and Adam they end where they
-began, to the last bit; under weight decay times a known factor. No knowledge of the
-architecture is needed to find them: the adversary trains from a few initialisations of
-their own, with a copy of a point of D_- for the target, and looks which weights end at
-the same multiple of theta_0 from each. A target that lights such a pixel moves that
-pixel's weights alone; public images tell which are seldom lit.
+The weights of an input that is zero in all of D_-, such as a border pixel or an unused
+word, never get a gradient. Under SGD, momentum and Adam they keep their initial value
+to the last bit; under weight decay it is scaled by a known factor. Finding them needs
+no knowledge of the architecture: the adversary trains from a few initialisations, with
+a copy of a point of D_- for the target, and keeps the weights that end at the same
+multiple of theta_0 each time. A target that is nonzero in such an input changes that
+input's weights only; public images show which inputs are seldom nonzero. The seed
+search (`recovery`) compares these weights with the theta_0 of every seed.
 """
 
 import dataclasses
@@ -21,10 +22,10 @@ from shadow.parallel import Runs
 from shadow.threat import Knowledge
 from shadow.training.seeds import SeedFamily
 
-# Initialisations of the adversary's own. More of them leave out more weights that move
-# a little, and cost one training each.
+# Initialisations to train from. More of them exclude more weights that move slightly,
+# and cost a training each.
 _STARTS = 3
-# Public images that are trained on to see which weights targets seldom move.
+# Public images to train on, to find which weights targets seldom change.
 _PUBLIC = 12
 # Weights count as still if theta / theta_0 differs between initialisations by at most
 # this, relatively; a first, generous cut.
@@ -40,11 +41,11 @@ _ULPS, _DEVIATIONS = 4, 4
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Still:
-    """Weights of which theta = factor * theta_0.
+    """Weights with theta = factor * theta_0.
 
     Attributes:
-      elements: (still,), positions in theta; weights that public targets move least
-        come first, otherwise they are in the order of theta.
+      elements: (still,), positions in theta, those that public targets change least
+        first; ties are in the order of theta.
       factor: > 0, the multiple of theta_0 that weight decay leaves.
       tolerance: largest difference of theta from factor * theta_0 that rounding makes.
       spread: standard deviation of theta_0 over these elements.
@@ -59,14 +60,14 @@ class Still:
 def seeded_runs(
     knowledge: Knowledge, family: SeedFamily, seeds: np.ndarray, key: Array
 ) -> Runs:
-    """Prepare the adversary's trainings, run number i from the i-th of some seeds.
+    """Prepare the adversary's trainings: run i starts from the i-th of some seeds.
 
-    All other randomness that isn't told is drawn by `key`, noise included.
+    All other unknown randomness, noise included, is drawn from `key`.
     """
     algorithm = knowledge.algorithm
     assert algorithm is not None
     width = len(seeds)
-    # Functions of users draw theta_0 themselves, from their key.
+    # A user's training function draws theta_0 itself, from its key.
     if algorithm.initialise(key) is None:
         table = jnp.asarray(seeds.astype(np.uint32))
         own_key = family.own_key
@@ -78,7 +79,7 @@ def seeded_runs(
 
 
 def find(knowledge: Knowledge, family: SeedFamily, key: Array) -> Still | None:
-    """Find the weights that stay, by training a few models; None: none do."""
+    """Find the still weights by training a few models; None: there are none."""
     fixed, public = knowledge.fixed, knowledge.public
     assert fixed is not None
     seed_key, run_key = jax.random.split(key)
@@ -110,8 +111,7 @@ def find(knowledge: Knowledge, family: SeedFamily, key: Array) -> Still | None:
     if not len(still):
         return None
     scale = np.abs(starts[:, still]).max()
-    # Leave out weights that merely come near: the rounding of those that come nearest
-    # is the scale.
+    # Exclude weights that are only nearly still, relative to the smallest rounding.
     rounding = max(np.median(off[:, still]), _ULP * scale)
     still = still[off[:, still].max(axis=0) <= 2 * _DEVIATIONS * rounding]
     tolerance = _DEVIATIONS * off[:, still].max() + _ULPS * _ULP * scale
@@ -129,9 +129,9 @@ def _common_factor(
     thetas: Float[np.ndarray, "starts params"],
     starts: Float[np.ndarray, "starts params"],
 ) -> float | None:
-    """Find the multiple of theta_0 at which several weights end, whatever theta_0 is.
+    """Find the multiple of theta_0 at which several weights end from any theta_0.
 
-    From a single initialisation the only one that can be told is 1.
+    With a single initialisation only the factor 1 can be recognised.
     """
     scale = np.abs(starts).max()
     if len(starts) < 2:

@@ -1,4 +1,4 @@
-"""Single elements of initialisations that JAX draws, for many seeds at once.
+"""Compute single elements of JAX's random initialisations, for many seeds at once.
 
 The seed search draws one weight for each of billions of seeds, and no others. JAX's
 generator is threefry, a function of a key and a counter. With the partitionable form
@@ -112,5 +112,5 @@ def element(
 
 
 def partitionable() -> bool:
-    """Say whether JAX draws elements independently of the size of their array."""
+    """Return whether JAX draws elements independently of the size of their array."""
     return bool(getattr(jax.config, "jax_threefry_partitionable", False))

@@ -1,14 +1,14 @@
-"""Reconstruct the target from its direction off the span of the known rows.
+"""The span attack: reconstruct the target from its direction off the known rows' span.
 
 If inputs first meet a dense layer, the released weights contain the direction of the
 unknown row orthogonal to ("off") the span of the known ones, whether or not training
 converged. This needs no training code, no seed and no loss, but more features than
 known rows. docs/span.md has the proof.
 
-direction      `read`: the direction, its error; `rank`: which of some candidates it is
+direction      `read`: the direction and its error; `rank`: candidates by angle to it
 basis          projections off the span, dense or sparse
 missing_rows   `complete`, `complete_all`: from directions to rows, by the kind of data:
-lattice        a row of integers (message_passing, uniqueness, columns)
+lattice        a row of integers (with columns and uniqueness)
 bag_of_words   a sparse row without negative entries
 linear_fit     the row of a fitted linear model
 span_attack    the attack on networks: first_layers, and guess_search by training

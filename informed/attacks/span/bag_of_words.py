@@ -1,14 +1,14 @@
-"""From a direction to a sparse row without negative entries: bags of words.
+"""Complete a direction to a sparse non-negative row, such as a document's word counts.
 
 The row is z = t w + V^T c, with the direction w off the span and the known rows V. It
 has n + 1 unknowns, of which t is a scale. Most of the d entries are zero, so we
 minimise the sum of entries, none negative: a linear program in c.
 
 The certificate: any point can make as many entries zero as it has unknowns. Here every
-unknown is determined more than once, and all equations agree: if any equation is left
-out, together with those that repeat it, the others give the same row. In the terms of
-least squares, none of them has a leverage of one. A sum of two documents is sparse as
-well; other outputs (`Direction.alone`) or integer entries show that it is one document.
+unknown is determined more than once, and all equations agree: without any one equation
+and its repetitions, the others give the same row. In terms of least squares, no
+equation has a leverage of one. A sum of two documents is sparse as well; other outputs
+(`Direction.alone`) or integer entries show that the row is one document.
 
 If the missing document contains a whole known document, the latter lies in the span,
 and minimisation drops it. No equation shows this, and the certificate says so.
@@ -23,19 +23,19 @@ from scipy import linalg, optimize, sparse
 from informed.attacks.span.completion import SURE, Completion
 from informed.attacks.span.direction import Direction
 
-# Of the largest entry: less is zero. It is far above the rounding that 400 known
-# documents leave (1e-13), and far below a word's weight. Of a direction that is known
-# less closely it is so many errors.
+# Entries below this share of the largest count as zero: far above the rounding of 400
+# known documents (1e-13), and far below a word's weight. For a less accurate direction
+# the limit is this many of its errors.
 _ZERO, _ERRORS = 1e-9, 10.0
-# How many times the limit of zero every other entry has to be.
+# All other entries must be at least this many times that limit.
 _CLEAR = 10.0
-# How far from one the leverage of every equation has to be.
+# Smallest distance of every equation's leverage from one.
 _LEVERAGE = 1e-6
-# Of the largest entry: what the program leaves of an entry that it takes for zero.
+# The linear program's tolerance for zero, as a share of the largest entry.
 _NEARLY = 1e-6
-# Of a column's unit: what rounding leaves of directions in columns that have none.
+# Rounding in columns where the direction is zero, as a share of the column's unit.
 _NOTHING = 1e-13
-# Added to the diagonal, and least squared length of a row: of the largest.
+# Ridge added to the diagonal, and least squared length of a row: shares of the largest.
 _RIDGE, _TINY = 1e-14, 1e-24
 
 
@@ -43,10 +43,10 @@ def complete(direction: Direction) -> Completion | None:
     """Complete the sparse non-negative row, up to its length.
 
     Args:
-      direction: of one missing row.
-    Returns: a row of length 1 in the columns' own units, the better of both signs;
-      None: there is more than one missing row, there are too few columns, or no row
-      without negative entries lies there.
+      direction: the direction of one missing row.
+    Returns: a row of length 1 in the original units of the columns, with the better
+      sign; None: there is more than one missing row, there are too few columns, or no
+      non-negative row has this direction.
     """
     if direction.rank != 1 or direction.equations <= 0 or not len(direction.basis):
         return None
@@ -59,7 +59,7 @@ def complete(direction: Direction) -> Completion | None:
     if not judged:
         return None
     sure = [completion for completion in judged if completion.certified]
-    # Of several missing rows each sign may have its own.
+    # With several missing rows, each sign may give one of them.
     if len(sure) == 1 or (sure and len(direction.basis.beside)):
         return sure[0]
     if sure:
@@ -73,17 +73,17 @@ def complete(direction: Direction) -> Completion | None:
 
 
 def least(rows: Any, off: np.ndarray) -> np.ndarray | None:
-    """Minimise the sum of off + V^T c, no entry negative; None: there is none.
+    """Minimise the sum of off + V^T c, no entry negative; None: infeasible.
 
-    Entries are weighed by the inverse of how many known rows fill their column: else a
-    document that quotes a known one loses what they share.
+    Entries are weighted by the inverse of the number of known rows that use their
+    column. Otherwise a document that quotes a known one loses the shared words.
 
-    The unknowns are c, as many as there are known rows; with the entries of z as
-    unknowns the same program takes ten times as long.
+    The unknowns are c, one per known row; with the entries of z as unknowns the same
+    program takes ten times as long.
 
     Args:
       rows: (rank, features), sparse by columns; V.
-      off: (features,), a direction off their span.
+      off: (features,), a direction off the span of V.
     """
     used = np.flatnonzero(np.diff(rows.indptr) > 0)
     idle = np.delete(off, used)
@@ -101,7 +101,7 @@ def least(rows: Any, off: np.ndarray) -> np.ndarray | None:
     if solution.status != 0:
         return None
     here = off + rows.T @ solution.x
-    # Least squares move the entries that are nearly zero nearest to it.
+    # Least squares make the nearly zero entries as small as possible.
     zero = used[np.abs(here[used]) <= _NEARLY * np.abs(here).max()]
     some = rows[:, zero]
     products = (some @ some.T).toarray()
@@ -114,7 +114,7 @@ def least(rows: Any, off: np.ndarray) -> np.ndarray | None:
 def _judged(
     direction: Direction, rows: Any, here: np.ndarray, zero: float
 ) -> Completion:
-    """Say whether the zero entries determine the row."""
+    """Return the completion, certified if the zero entries determine the row."""
     scale = direction.basis.scale
     size = float(np.abs(here).max())
     nothing = np.abs(here) <= zero * size
@@ -124,7 +124,7 @@ def _judged(
     if (here < -zero * size).any():
         why = "no sparse row without negative entries lies in the span"
     else:
-        # A column that no known row fills is read as it is, and settles no unknown.
+        # Columns that no known row uses are read directly, and determine no unknown.
         used = nothing & (np.diff(rows.indptr) > 0)
         more = int(used.sum()) - rows.shape[0]
         most, alike = _leverage(rows[:, np.flatnonzero(used)])
@@ -175,7 +175,7 @@ def _leverage(columns: Any) -> tuple[float, int]:
     try:
         factor = linalg.cholesky(products, lower=True)
     except linalg.LinAlgError:
-        # Some unknown is settled by no equation at all.
+        # No equation determines some unknown.
         return 1.0, unit.shape[1] - len(distinct)
     half = linalg.solve_triangular(factor, once.toarray(), lower=True)
     return float((half**2).sum(axis=0).max()), unit.shape[1] - len(distinct)

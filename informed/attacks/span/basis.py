@@ -1,9 +1,9 @@
-"""Projections off the span of the known rows, dense or sparse.
+"""Linear algebra of the span attack: projections off the span of the known rows.
 
 We compute with the n x n matrix of inner products of the known rows, so that no d x d
-matrix is needed, and for sparse inputs no dense n x d one. That matrix has the square
-of the rows' condition number. So a projection is repeated on its own result, to remove
-what remains in the span.
+matrix is needed, and for sparse inputs no dense n x d one. This squares the rows'
+condition number, so a projection is repeated on its result to remove what remains in
+the span.
 """
 
 import dataclasses
@@ -14,12 +14,11 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy import linalg, sparse
 
-# A row counts as a combination of the others where less than this of its length is off
-# their span. Inner products are exact to 1e-16 of a squared length, whose root is 1e-8;
-# ten times that keeps rounding out.
+# A row counts as a combination of the others if less than this share of its length is
+# off their span: ten times the rounding of inner products, 1e-16 of a squared length.
 _DEPENDENT = 1e-7
-# Projections that follow one another. Each divides what is left of the span by the
-# inverse of 1e-16 times the squared condition number; two are enough up to 1e7.
+# Repeated projections. Each multiplies the remainder in the span by 1e-16 times the
+# squared condition number; two suffice up to a condition number of 1e7.
 _ROUNDS = 3
 
 Rows = Float[np.ndarray, "rows features"]
@@ -42,15 +41,15 @@ def stacked(rows: Any, more: Rows) -> Any:
 class Basis:
     """The span of some rows, in units in which every column's largest value is 1.
 
-    Which rows lie in the span doesn't depend on the units of the columns, and columns
-    of very different size would lose the small ones to rounding.
+    The units don't change which rows lie in the span. Without them, rounding would
+    swamp columns of small values.
 
     Attributes:
       scale: (features,), the unit of each column.
-      kept: (rows,) int, positions of rows that span the same as all of them.
-      rows: (dimension, features), rows that span it, in the units of `scale`.
+      kept: (rows,) int, positions of rows that form a basis of the span.
+      rows: (dimension, features), these rows, in the units of `scale`.
       factor: (dimension, dimension), the lower Cholesky factor of their inner products.
-      beside: (vectors, features), what `and_off` added, in the units of `scale`.
+      beside: (vectors, features), vectors that `and_off` added, in these units.
     """
 
     scale: Float[np.ndarray, " features"]
@@ -73,7 +72,7 @@ class Basis:
         """Return the span of these rows and of vectors off it.
 
         Args:
-          vectors: in the units of `scale`, orthonormal, and off the span.
+          vectors: orthonormal vectors off the span, in the units of `scale`.
         """
         return Basis(
             scale=self.scale,
@@ -99,7 +98,7 @@ class Basis:
 
         Args:
           scaled: vectors in the units of `scale`.
-          rounds: projections that follow one another; one is enough inside a search.
+          rounds: number of repeated projections; one is enough inside a search.
         """
         coefficients = np.zeros((len(scaled), len(self)))
         off = np.asarray(scaled, np.float64)

@@ -1,14 +1,17 @@
-"""A row completed from its direction, with the evidence for it."""
+"""The result of the span attack: a row completed from its direction, with evidence.
+
+`lattice`, `bag_of_words` and `guess_search` return it.
+"""
 
 import dataclasses
 
 import numpy as np
 from jaxtyping import Bool, Float
 
-# Decimal digits by which equations must outnumber what is unknown before a row counts
-# as certain: one wrong row in a billion, had the others been drawn at random.
+# Decimal digits by which equations must exceed the unknowns before a row counts as
+# certain: if other rows were random, one in a billion would fit.
 SURE = 9.0
-# Of a row's largest entry: a value that is known less closely is an estimate.
+# Share of a row's largest entry: a value with a larger error is only an estimate.
 PRECISION = 1e-6
 # The volume of a ball of radius r sqrt(m) in m dimensions is below this times r, to the
 # power of m (Stirling).
@@ -18,13 +21,13 @@ _BALL = float(np.sqrt(2 * np.pi * np.e))
 def digits(equations: int, distance: float) -> float:
     """Count the decimal digits to which all equations together agree with a grid.
 
-    Rows of the grid that have nothing to do with the span lie evenly around it, one a
-    unit of volume. As many of them come as near as the volume of a ball of that radius
-    says, in as many dimensions as there are equations.
+    Grid rows that are unrelated to the span lie evenly around it, one per unit of
+    volume. So the expected number at most this far away is the volume of a ball of
+    this radius, with a dimension per equation; the result is minus its log10.
 
     Args:
-      equations: how many there are more than unknowns.
-      distance: root mean square of what is left of them, in steps of the grid.
+      equations: number of equations minus number of unknowns.
+      distance: root mean square residual of the equations, in steps of the grid.
     """
     chance = min(_BALL * max(distance, 1e-12), 1.0)
     return -equations * float(np.log10(chance))
@@ -37,16 +40,15 @@ class Completion:
     Attributes:
       row: (features,), the missing row.
       certified: whether equations that weren't needed to find the row agree with it,
-        given the premise. Of bags of words it is what the row adds to known ones that
-        it may hold whole.
-      determined: (features,) bool, the columns that the equations settle.
-      by: how it was completed: "levels", "sparsity", "training".
+        given the premise. For a bag of words this excludes known documents that the row
+        may contain completely.
+      determined: (features,) bool, the columns that the equations determine.
+      by: how the row was completed: "levels", "sparsity", "training".
       why: what the certificate rests on, or why there is none, in a sentence.
-      premise: what the certificate takes for granted of the row and no equation shows.
-        Neither sign nor length of a direction is known, so a multiple or a mirror image
-        of the row satisfies the same equations.
-      error: of the row's largest entry: how far the row may be off where it is
-        certified.
+      premise: what the certificate assumes about the row that no equation shows. Sign
+        and length of a direction are unknown, so a multiple or a mirror image of the
+        row satisfies the same equations.
+      error: bound on the error of a certified row, as a share of its largest entry.
     """
 
     row: Float[np.ndarray, " features"]

@@ -1,4 +1,4 @@
-"""The missing row's direction off the span of the known ones, from a layer's weights.
+"""Read the target's direction off the span of the known rows from a layer's weights.
 
 Consider a dense layer W of the inputs whose updates are sums of gradients:
 
@@ -29,44 +29,44 @@ from informed.attacks.quantisation import measure
 from informed.attacks.span.basis import EPS, Basis, dense, stacked
 from informed.attacks.span.completion import SURE
 
-# A singular value counts as a row if it is this many times what rounding may leave:
-# that is the largest singular value of noise alone, so that twice it is no noise.
+# A singular value counts as a row if it is this many times the largest singular value
+# that rounding noise has.
 _ABOVE_NOISE = 2.0
-# Rounding of training itself, in rounding errors of what it adds up, which are taken
-# for independent. Below it stayed every model of tests/informed/attacks/span.
+# Rounding of training itself, as a multiple of the rounding of independent terms. All
+# models of tests/informed/attacks/span stay below it.
 _TRAINING = 32
-# Of the largest share: what is less is none, and what is closer is equal. Rows whose
-# shares differ by more leave a direction each. How many of the known rows' shares may
-# be equal without that, beside those that are by chance, if these aren't too many to
-# tell.
+# Shares (coefficients of rows), relative to the largest: below `_NONE` they are zero,
+# and closer than `_EQUAL` they are equal. Rows of unequal shares have a direction each.
+# `_OFTEN` is the share of known rows that may be equal beyond chance; above `_COARSE`,
+# equality by chance is too frequent to judge.
 _NONE, _EQUAL, _OFTEN, _COARSE = 1e-7, 1e-10, 0.02, 0.1
-# Known rows whose inner products take 3 GiB.
+# Largest number of known rows; their inner products take 3 GiB.
 _MOST = 20_000
-# Of a row's length: one that is nearer to the span of the known rows has no direction.
+# A row whose part off the span is below this share of its length has no direction.
 _THERE = 1e-6
-# Errors of the direction within which a row counts as lying on it. The tests have the
-# sine below its estimate; ten of them leave room for training that rounds more.
+# A row lies on the direction if its sine is within this many errors. In the tests one
+# suffices; ten leave room for training that rounds more.
 _WITHIN = 10.0
-# Sines that say nothing, however many equations there are: rows aren't random.
+# Larger sines are no evidence, however many equations there are: rows aren't random.
 _VAGUE = 0.1
-# Rows that are projected together.
+# Rows projected together.
 _BLOCK = 2048
 _EPS32 = float(np.finfo(np.float32).eps)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Direction:
-    """The missing rows off the span of the known ones.
+    """The directions of the missing rows off the span of the known ones.
 
     Attributes:
       basis: the span of the known rows; all vectors here are in its units.
-      vectors: (rank, features), orthonormal, off the span: they span what the missing
-        rows have there. Of one missing row it is its direction, the sign unknown.
+      vectors: (rank, features), orthonormal: a basis of the missing rows' parts off the
+        span. For one missing row it is its direction, of unknown sign.
       singular: (outputs,), all singular values, the largest first.
-      error: sine of the angle between what is read and the truth, by estimate (Wedin).
-      outputs: (outputs, unknown), left singular vectors of all rows that training had
-        beside the known ones: their gradients' own directions.
-      shares: (outputs, known), coefficients of the known rows; zeros for those that are
+      error: estimated sine of the angle to the true directions (Wedin).
+      outputs: (outputs, unknown), left singular vectors of the missing rows: directions
+        of their gradients in the outputs.
+      shares: (outputs, known), coefficients of the known rows; zeros for rows that are
         combinations of others.
     """
 
@@ -84,12 +84,12 @@ class Direction:
 
     @property
     def equations(self) -> int:
-        """Number of equations more than unknowns, for one missing row."""
+        """Number of equations minus number of unknowns, for one missing row."""
         return self.basis.features - len(self.basis) - self.rank
 
     @functools.cached_property
     def alone(self) -> bool:
-        """Say whether another unknown row would have shown.
+        """Whether the layer would have shown any further unknown row.
 
         It would if there are more free outputs than unknown rows: then rows have
         different gradients there, and two rows give rank two. With one output, two rows
@@ -97,18 +97,18 @@ class Direction:
         of equal weight are an exception: see `equal`.
         """
         values = np.linalg.svd(self.shares, compute_uv=False)
-        # Outputs that always move together, as those of two classes do, are one.
+        # Outputs that always move together, such as those of two classes, count once.
         free = int((values > max(1e-6, self.error) * values.max(initial=0.0)).sum())
         return free > self.outputs.shape[1]
 
     def equal(self, rows: Float[np.ndarray, "rank features"]) -> bool:
-        """Say whether training may give rows, if these are missing, equal weight.
+        """Return whether training may have given the missing rows equal weight.
 
         A hinge loss and perceptrons do. Two missing rows of equal weight have one
         direction in all outputs, and look like one row, their sum.
 
         Args:
-          rows: up to a factor each.
+          rows: the missing rows, each up to a factor.
         """
         scaled = rows / self.basis.scale
         inside, _ = self.basis.split(scaled)
@@ -120,7 +120,7 @@ class Direction:
         if there.shape[1] < 2:
             return True
         there = there / sizes.max()
-        # Opposite weights are equal ones of another label.
+        # Opposite weights are equal weights of rows with the other label.
         there = there * np.sign(
             there[np.abs(there).argmax(axis=0), range(len(there.T))]
         )
@@ -135,11 +135,11 @@ class Direction:
 
     @functools.cached_property
     def untrained(self) -> Int[np.ndarray, " named"]:
-        """Known rows that the layer contains no trace of.
+        """Positions of known rows that left no trace in the layer.
 
-        Their coefficients are combinations of the unknown rows'. A row that was altered
-        is among them, and so is one that training never touched. Empty where there are
-        no more outputs than unknown rows: then every row looks like that.
+        Their coefficients are combinations of the unknown rows'. Altered rows are among
+        them, and rows that training omitted. Empty if there are no more outputs than
+        unknown rows, because then this holds for every row.
         """
         if self.rank >= len(self.shares):
             return np.zeros(0, int)
@@ -155,11 +155,11 @@ class Direction:
     def sliced(self, along: Float[np.ndarray, " rank"]) -> "Direction":
         """Restrict several missing rows to points along one direction.
 
-        Every combination of the missing rows that isn't orthogonal to it has a multiple
-        there, each of the rows as well. What completes one row completes it there.
+        A multiple of every missing row that isn't orthogonal to it lies there, so
+        completing a single row there finds one of them.
 
         Args:
-          along: of length one.
+          along: unit vector.
         """
         rest = linalg.null_space(along[None]).T @ self.vectors
         return dataclasses.replace(
@@ -169,10 +169,11 @@ class Direction:
     def without(
         self, known: Any, row: Float[np.ndarray, " features"]
     ) -> tuple["Direction", Any]:
-        """Return what is missing once a row is known, and the known rows with it.
+        """Return the direction without a reconstructed row, and the known rows with it.
 
         Args:
-          known: (known, features), the rows that `basis` was made of.
+          known: (known, features), the rows that span `basis`.
+          row: the reconstructed row.
         """
         more = stacked(known, row[None])
         basis = Basis.of(more)
@@ -192,14 +193,14 @@ def read(
     """Read the direction of the missing rows.
 
     Args:
-      weights: of the layer that the inputs meet first, as released.
+      weights: released weights of the layer that takes the inputs.
       known: (known, features), D_- as that layer gets it: an array or a sparse matrix.
-      start: what the layer began at, or what a training on rows of their span gave, as
-        on the known rows with one of them twice; None: zeros.
-      deviation: of noise on the weights, of all or of each column; None: their
-        rounding, which is measured.
+      start: the layer's initial weights, or its weights after training on rows of the
+        span, such as D_- with one of its rows duplicated; None: zeros.
+      deviation: standard deviation of noise on the weights, overall or per column;
+        None: that of their rounding, which is detected.
     Raises:
-      ReconstructionImpossibleError: no dimension is left off the span. LimitError: more
+      ReconstructionImpossibleError: the known rows span all features. LimitError: more
         than 20,000 known rows. NoTraceError: nothing above rounding is off the span.
       ValueError: shapes that don't belong together.
     """
@@ -224,7 +225,7 @@ def read(
         )
     change = weights.astype(np.float64)
     change = change if start is None else change - np.asarray(start, np.float64)
-    # A column's unit divides rows and multiplies nothing: weights are rows as well.
+    # Weights are combinations of rows, so they scale by the columns' units like rows.
     scaled = change / basis.scale
     shares, off = basis.split(scaled)
     upper, singular, right = np.linalg.svd(off, full_matrices=False)
@@ -232,7 +233,7 @@ def read(
         written.deviation if deviation is None else np.full_like(change, deviation)
     )
     sizes = np.sqrt(shares**2 @ (basis.rows**2) + scaled**2)
-    # What is of single precision may have been trained so.
+    # Weights stored in single precision may have been trained in it.
     eps = _EPS32 if written.name == "float32" else EPS
     training = _TRAINING * eps if deviation is None else 0.0
     entries = np.hypot(rounding / basis.scale, training * sizes)
@@ -261,14 +262,14 @@ def read(
 
 
 class Ranking(NamedTuple):
-    """A gallery, ranked by the angle to the missing rows.
+    """A gallery of candidate rows, ranked by the angle to the missing rows.
 
     Attributes:
-      order: (rows,), positions, the nearest first.
+      order: (rows,), positions in the gallery, the nearest first.
       sines: (rows,), the sine of the angle between each row's part off the span and the
         direction; 1 if a row lies in the span.
-      names: positions of the rows on the direction, up to its error; empty: no row of
-        the gallery is the missing one.
+      names: positions of the rows that lie on the direction, up to its error; empty:
+        no row of the gallery is the missing one.
     """
 
     order: Int[np.ndarray, " rows"]
@@ -279,14 +280,14 @@ class Ranking(NamedTuple):
 def rank(direction: Direction, gallery: Any) -> Ranking:
     """Rank rows by the angle to the missing rows.
 
-    With several missing rows a row belongs to them if it lies in what they span.
+    With several missing rows, a row is named if it lies in their span.
 
     Args:
       gallery: (rows, features), candidates as the layer gets them; an array or a sparse
         matrix.
-    Returns: names hold no row unless the angle is within the direction's error, and a
-      random one wouldn't be; equal rows, multiples of one another, and rows that differ
-      by a combination of known ones share a name.
+    Returns: the ranking. A row is named only if its angle is within the direction's
+      error and a random row's wouldn't be. Equal rows, multiples, and rows that differ
+      by a combination of known ones are named together.
     """
     sines = np.ones(gallery.shape[0])
     for at in range(0, len(sines), _BLOCK):
@@ -300,7 +301,7 @@ def rank(direction: Direction, gallery: Any) -> Ranking:
         sines[at : at + _BLOCK] = np.where(
             there, rest / np.where(there, length, 1.0), 1.0
         )
-    # An error that doesn't rule out one of as many random rows names nobody.
+    # Name no row if one of as many random rows could be within the error.
     within = max(_WITHIN * direction.error, EPS)
     names = np.flatnonzero(sines <= within)
     by_chance = np.log10(max(len(sines), 1)) + direction.equations * np.log10(within)

@@ -1,4 +1,7 @@
-"""Find first layers that stay in the span of the records, by two trainings."""
+"""Find a network's first layers that stay in the span of the records, by two trainings.
+
+`span_attack` reads the target's direction from these layers.
+"""
 
 import dataclasses
 
@@ -12,12 +15,11 @@ from informed.attacks.span.basis import Basis
 from shadow.threat import Knowledge
 from shadow.victims import Slice
 
-# Of what training changed: training in single precision leaves 1e-5 off the span of all
-# rows, Adam more than a tenth.
+# Largest share of training's change off the span of all rows. Training in single
+# precision leaves 1e-5, Adam more than a tenth.
 _OFF = 1e-3
-# A release's rounding against that of the two trainings: on the networks of
-# tests/informed/attacks/span/test_networks.py at most three times as much, where
-# activations lay elsewhere.
+# Bound on a release's rounding, as a multiple of that of the two trainings. On the
+# networks of tests/informed/attacks/span/test_networks.py it is at most 3.
 SPREAD = 5.0
 
 
@@ -26,10 +28,10 @@ class Layer:
     """A first layer: its released weights, and those without the target.
 
     Attributes:
-      part: where they lie in theta.
-      start: (units, features), after training on D_- with one of its records twice.
-      deviation: (features,), what rounding leaves on the weights of each column, at
-        most: `SPREAD` times what it left on those of two trainings.
+      part: the layer's place in theta.
+      start: (units, features), its weights after training on D_- with one record twice.
+      deviation: (features,), bound on the rounding error of each column's weights:
+        `SPREAD` times that of the two trainings.
     """
 
     part: Slice
@@ -37,7 +39,7 @@ class Layer:
     deviation: np.ndarray
 
     def of(self, theta: np.ndarray) -> np.ndarray:
-        """Return the (units, features) weights; dense layers are stored either way."""
+        """Return the (units, features) weights, transposed if theta stores them so."""
         return _weights(self.part, theta, len(self.deviation))
 
     def released(self, theta: np.ndarray) -> "Layer":
@@ -50,13 +52,13 @@ class Layer:
 def find(
     knowledge: Knowledge, known: np.ndarray, key: Array
 ) -> tuple[list[Layer], str]:
-    """Find layers in the span of the records, or say why there are none.
+    """Find layers that stay in the span of the records, or say why there are none.
 
-    A is run twice: on D_- with its first record duplicated, and with another one. Off
-    the span of D_- both leave the same initial weights; they differ within it only.
+    A is run twice: on D_- with its first record duplicated, and with another record
+    duplicated. Both leave the same initial weights off the span of D_-.
 
     Args:
-      knowledge: D_-, and the algorithm with its initialisation.
+      knowledge: D_-, the algorithm and its initialisation.
       known: (known, features), D_- as the layer gets it.
       key: draws the unknown randomness.
     """
@@ -82,17 +84,17 @@ def find(
     if not parts:
         return [], "no dense layer meets the records"
     runs = adversary_runs(knowledge, jax.random.fold_in(key, 1), width=2)
-    # Copies of one record would leave no difference.
+    # Duplicating a copy of the first record would make no difference.
     others = (known != known[0]).any(axis=1) | (fixed.labels != fixed.labels[0])
     pair = np.array([0, int(np.argmax(others))])
-    # What isn't told is drawn anew for each, so that another beginning shows.
+    # Unknown randomness is drawn independently, so an unknown theta_0 shows.
     thetas = runs(fixed.images[pair, None], fixed.labels[pair, None], np.arange(2))
     layers, basis = [], Basis.of(known)
     for part in parts:
         first, second = (_weights(part, theta, known.shape[1]) for theta in thetas)
         change = (first.astype(np.float64) - second) / basis.scale
         off, size = basis.off(change), float(np.linalg.norm(change))
-        # Training moved nothing, or off the span of its rows.
+        # Training changed nothing, or moved the layer off the span of its rows.
         if not size > 0 or not float(np.linalg.norm(off)) / size <= _OFF:
             continue
         free = max(1, known.shape[1] - len(basis))

@@ -1,7 +1,8 @@
-"""The n + 1 numbers that a direction leaves open, by training on guesses.
+"""Complete a direction to a record by training on guesses, for real-valued records.
 
-The target is z = t w + V^T c, with its direction w off the span and the known records
-V. The first layer ends as W = s W_0 + sum_i alpha_i x_i^T + alpha_z z^T. So an error dz
+The direction leaves n + 1 numbers open: the target is z = t w + V^T c, with its
+direction w off the span and the known records V. The first layer ends as
+W = s W_0 + sum_i alpha_i x_i^T + alpha_z z^T. So an error dz
 of a guess shifts it by alpha_z dz^T and by the response of the other alphas. alpha_z is
 read off the span in each training, so this first part is known before any column of the
 Jacobian is measured. The response depends on W z and X z only. We measure it along the
@@ -27,30 +28,30 @@ from informed.attacks.span.first_layers import SPREAD, Layer
 
 # The constants below were chosen on letters of 784 pixels, 300 known, that a network of
 # 32 tanh units was trained on: twelve targets, other seeds than those of the benchmark.
-# Directions that are measured first; twice as many whenever steps stall. With 40 to 96
-# most targets take one or two measurements.
+# Directions measured first; doubled whenever steps stall. With 40 to 96 most targets
+# take one or two measurements.
 _MEASURED = 48
-# How far a guess is moved to measure, in standard deviations of known records: first,
-# by which factor less each time, and least.
+# Finite-difference step, in standard deviations of known records: the first, the factor
+# by which it shrinks, and the smallest.
 _MOVE, _LESS, _LEAST = 0.3, 0.3, 0.02
-# Least deviation of a coordinate, of the largest. With 0.001 a search took 240
-# trainings at the median, as it strayed far along coordinates in which records hardly
-# vary; with 0.1 to 1 it took 110.
+# Smallest standard deviation of a coordinate, relative to the largest. With 0.001 a
+# search took 240 trainings at the median, as it strayed along coordinates in which
+# records hardly vary; with 0.1 to 1 it took 110.
 _SMALLEST = 0.2
-# The first damping, of the mean curvature; multiples of the last one that are tried
-# together; and by what it is multiplied where none of them, or each of them, is best.
+# The first damping, relative to the mean curvature; multiples of the last damping that
+# are tried together; factors of the damping if none, the first or the second is best.
 _FIRST, _DAMPINGS, _NEXT = 1e-3, (1.0, 0.03), (10.0, 0.3, 0.03)
-# Steps without a tenth less of a residual, after which more is measured.
+# After this many steps that don't reduce the residual by this factor, measure more.
 _STALLED, _GAIN = 5, 0.9
-# Share of a squared residual that is left where measuring all again has hardly helped:
-# then another start is better.
+# If a complete new measurement leaves more than this share of the squared residual, try
+# another start.
 _HARDLY = 0.5
-# Largest Jacobian: outputs of the layer are mixed at random to fewer.
+# Largest Jacobian in bytes; outputs of the layer are mixed at random to fit.
 _BYTES = 1 << 28
-# Root mean square of distances from levels, in steps, for a guess to be put on them:
-# chance brings 0.29.
+# A guess is rounded to levels if its root mean square distance from them, in steps, is
+# below this; by chance it is 0.29.
 _NEAR = 0.15
-# Squared residual of the row on levels, at most: of that of a row on another level.
+# Largest squared residual of a row on levels, relative to that of one wrong level.
 _LESS_THAN = 0.25
 
 Trained = Callable[[np.ndarray, int], np.ndarray]
@@ -69,15 +70,15 @@ def search(
     """Search for the row whose training gives the layer.
 
     Args:
-      direction: of one missing row, off the span of the known rows.
-      layer: that it was read from.
-      theta: the release.
+      direction: the direction of the one missing row.
+      layer: the layer that the direction was read from.
+      theta: the released weights.
       known: rows (known, features) and labels (known,) of D_-.
-      labels: that the target may have.
+      labels: labels that the target may have.
       trained: (rows (guesses, features), label) -> theta (guesses, params) of A.
-      columns: what values the known rows' columns take; None: any.
-      most: trainings after which no step is begun.
-    Returns: the row, and how many trainings it took.
+      columns: discrete values of the known rows' columns; None: there are none.
+      most: number of trainings after which no step is begun.
+    Returns: the row, and the number of trainings used.
     """
     problem = _Problem(direction, layer, theta, known, trained, most)
     problem.begin(labels)
@@ -109,11 +110,11 @@ def search(
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class _Guess:
-    """A guess that was trained on.
+    """A guess, and the residuals of the layer after training on it.
 
     Attributes:
-      u: its coordinates.
-      residuals: of the layer along the coordinates, outputs mixed.
+      u: the guess's coordinates.
+      residuals: residuals of the layer along the coordinates, outputs mixed.
       share: (mixed outputs,), alpha_z.
     """
 
@@ -123,17 +124,17 @@ class _Guess:
 
     @property
     def squared(self) -> float:
-        """The squared norm of the residuals; infinite where training diverged."""
+        """The squared norm of the residuals; infinite if training diverged."""
         value = float(self.residuals @ self.residuals)
         return value if np.isfinite(value) else np.inf
 
 
 class _Problem:
-    """Least squares in the target's length off the span and its components in it.
+    """The search's least-squares problem: unknowns are t and c of the module docstring.
 
     Attributes:
-      enough: squared residual that rounding leaves.
-      count: trainings so far;  label: that guesses are trained with.
+      enough: squared residual of rounding alone.
+      count: number of trainings so far;  label: the label of guesses.
     """
 
     def __init__(
@@ -157,7 +158,7 @@ class _Problem:
         variances, axes = np.linalg.eigh(np.atleast_2d(np.cov(inside, rowvar=False)))
         variances, axes = variances[::-1], axes[:, ::-1]
         deviations = np.sqrt(np.maximum(variances, _SMALLEST**2 * variances[0]))
-        # How far a known record is off the span of the others.
+        # The distance of a known record from the span of the others.
         kept = inside[basis.kept]
         gram = kept @ kept.T
         gram += 1e-12 * np.trace(gram) * np.eye(len(gram)) / len(gram)
@@ -183,7 +184,7 @@ class _Problem:
         return self.count >= self._most
 
     def row(self, u: np.ndarray) -> np.ndarray:
-        """Return the (features,) row at some coordinates."""
+        """Return the (features,) row at coordinates `u`."""
         return np.asarray((self._origin + self._axes @ u) @ self._frame)
 
     def train(self, rows: np.ndarray) -> np.ndarray:
@@ -192,7 +193,7 @@ class _Problem:
         return self._trained(rows, self.label)
 
     def guesses(self, us: np.ndarray) -> list[_Guess]:
-        """Train at some coordinates, and compare with the release."""
+        """Train on the rows at some coordinates, and compare with the release."""
         guesses = []
         thetas = self.train(np.stack([self.row(u) for u in us]))
         for u, theta in zip(us, thetas, strict=True):
@@ -205,7 +206,7 @@ class _Problem:
         return guesses
 
     def begin(self, labels: list[int]) -> None:
-        """Take the label and the sign whose gradients point as the release's do."""
+        """Choose the label and the sign whose gradients align best with the release."""
         changed = self._mix @ (self._released - self._layer.start)
         wanted = changed @ self._frame[-1]
         best, chosen = -1.0, (labels[0], 1.0)
@@ -224,7 +225,7 @@ class _Problem:
         self._origin = np.append(self._members().mean(axis=0), sign * self._length)
 
     def _members(self) -> np.ndarray:
-        """Return the label's known rows, or all where it has none, along the frame."""
+        """Return coordinates of the label's known rows, or of all if it has none."""
         members = self._labels == self.label
         return self._inside[members] if members.any() else self._inside
 
@@ -238,7 +239,7 @@ class _Problem:
     def descend(
         self, u: np.ndarray, levels: Columns | None
     ) -> tuple[_Guess, Completion | None]:
-        """Descend from one start; return the last guess, and a row on levels by it."""
+        """Descend from one start; return the last guess, and its row on levels."""
         best = self.guesses(u[None])[0]
         damping, move, measured = _FIRST, _MOVE, min(len(u), _MEASURED)
         while True:
@@ -246,7 +247,7 @@ class _Problem:
             jacobian = self._jacobian(best, measured, move)
             slow = 0
             while slow < _STALLED:
-                # Where training diverges from a start, nothing leads away from it.
+                # A start from which training diverges has no usable derivatives.
                 if self.spent or not self.enough < best.squared < np.inf:
                     return best, None
                 steps = _steps(jacobian, best.residuals, damping)
@@ -271,7 +272,7 @@ class _Problem:
     def _jacobian(self, best: _Guess, count: int, move: float) -> np.ndarray:
         """Measure the Jacobian at a guess along the directions that matter most."""
         size = len(self._axes)
-        # The part that is known, alpha_z dz^T.
+        # The part known in advance, alpha_z dz^T.
         outer = np.einsum("a,ij->aij", best.share, self._axes)
         jacobian = outer.reshape(-1, size)
         of_units = self._released @ self._frame.T @ self._axes
@@ -295,7 +296,7 @@ class _Problem:
             return None
         theta = self.train(near[None])[0]
         rest = self._layer.of(theta).astype(np.float64) - self._released
-        # What a row would leave there that differs in one column by one step.
+        # The residual of a row that is wrong by one step in one column.
         another = float(np.linalg.norm(best.share)) * columns.step.min()
         if not float((rest**2).sum()) <= min(self._rounding, _LESS_THAN * another**2):
             return None
@@ -310,7 +311,7 @@ class _Problem:
 
 
 def _steps(jacobian: np.ndarray, residuals: np.ndarray, damping: float) -> np.ndarray:
-    """Return (dampings, unknowns) steps of Levenberg and Marquardt."""
+    """Return (dampings, unknowns) Levenberg-Marquardt steps."""
     values, axes = np.linalg.eigh(jacobian.T @ jacobian)
     values = np.maximum(values, 0.0)
     along = axes.T @ (jacobian.T @ residuals)

@@ -1,8 +1,8 @@
-"""From a direction to a row of integers: a grid point near a subspace.
+"""Complete a direction to a row of integers, such as genotypes or pixels in bytes.
 
 The row lies on a grid, and in the (n + 1)-dimensional span of the known rows and the
 direction, out of d dimensions. We find it by alternating rounding and projection, or by
-approximate message passing. A row on which both agree is certain under two conditions.
+approximate message passing. The row is certain under two conditions.
 The remaining d - n - 1 equations hold to more digits than are needed to index a row of
 the grid. And they all hold to the precision of the direction: one wrong value in a
 known row would violate one of them.
@@ -34,35 +34,35 @@ from informed.attacks.span.columns import Columns
 from informed.attacks.span.completion import PRECISION, SURE, Completion, digits
 from informed.attacks.span.direction import Direction
 
-# Rounds of rounding and projecting. Rows that are found take ten, seldom forty.
+# Rounds of rounding and projecting. Successful searches take ten, seldom forty.
 _ROUNDS = 200
-# Equations more than unknowns, at least: a grid of a few columns has rows such as zeros
-# that lie in any span.
+# Smallest number of equations minus unknowns: a grid of a few columns has rows, such as
+# zeros, that lie in any span.
 FEWEST = 20
-# Of a column's step: where less of a change in one column is off the span, in length,
-# than this, equations don't settle that column.
+# The equations don't determine a column if changing it by a step changes the part off
+# the span by less than this.
 _SETTLED = 1e-3
-# Rounding of projections, of a row's length.
+# Rounding of projections, relative to a row's length.
 _EXACT = 1e-12
-# Errors of the direction, all columns together and in one column: of independent noise
-# the largest of ten thousand is 4 times its deviation, and twice that leaves room. The
-# tests have every error below its estimate.
+# Largest residual, in errors of the direction: its norm, and in one column. The largest
+# of ten thousand independent normal errors is 4 standard deviations. In the tests all
+# errors are below their estimates.
 _NORM, _COLUMN = 2.0, 8.0
-# Of a step: a column that is farther off may as well have the next level.
+# A column that is farther than this from a level, in steps, may have the next level.
 _DOUBT = 0.3
-# Rounds of message passing. A search that succeeds takes five to thirty.
+# Rounds of message passing. Successful searches take five to thirty.
 _MESSAGES = 60
-# Rounds before the share is fitted: before, estimates are too coarse.
+# Rounds before the share is fitted, because early estimates are too coarse.
 _FIXED = 2
-# A share beyond it has diverged.
+# A larger share has diverged.
 _DIVERGED = 1e30
-# Of the new message, what is taken; and of its variance, what the last may leave.
+# Weight of the new message; largest share of its variance that the last one may leave.
 _DAMPING, _MOST = 0.7, 0.95
-# Of the direction: less that is left of it is rounding.
+# A remainder below this share of the direction is rounding.
 _DONE = 1e-10
-# Rounds without progress, and how much is progress.
+# Stop after this many rounds that don't reduce the remainder by this factor.
 _PATIENCE, _PROGRESS = 12, 0.98
-# Values of all columns together, at most: 64 MiB of numbers.
+# Largest number of values of all columns together: 64 MiB.
 _LARGEST = 1 << 23
 
 
@@ -70,8 +70,8 @@ def complete(direction: Direction, known: Any) -> Completion | None:
     """Complete the row of the grid on which rounding and projection agree.
 
     Args:
-      direction: of one missing row.
-      known: (known, features), the rows that its basis was made of.
+      direction: the direction of one missing row.
+      known: (known, features), the rows that span its basis.
     Returns: the best row of the grid; None: no columns are discrete, or too few.
     """
     columns = values.of(known)
@@ -85,7 +85,7 @@ def complete(direction: Direction, known: Any) -> Completion | None:
     for start in _starts(lattice):
         row = _rounded(lattice, start)
         apart = lattice.distance(row)
-        # Known rows are on the grid and in the span as well, and no target.
+        # Known rows are on the grid and in the span too, but aren't the target.
         if apart < distance and not lattice.spanned(row):
             best, distance = row, apart
             sure = lattice.sure(best, distance)
@@ -94,11 +94,11 @@ def complete(direction: Direction, known: Any) -> Completion | None:
     if best is None:
         return None
     row, settled = lattice.extended(best)
-    # Several missing rows are looked at together (`missing_rows`).
+    # `missing_rows` certifies several missing rows together.
     single = direction.outputs.shape[1] == 1
     equal = sure and single and direction.equal(row[None])
     unique = sure and lattice.unique(best, sums=equal)
-    # With one output an error of a known row's measurements would not show.
+    # With one output, an error in a known row's columns off the grid would not show.
     certified = unique and bool(settled.all()) and bool(grid.all() or direction.alone)
     if certified:
         why = (
@@ -126,7 +126,7 @@ def complete(direction: Direction, known: Any) -> Completion | None:
 
 
 class Lattice:
-    """The integer columns, with the span of the known rows and the direction in them.
+    """The discrete columns, with the span of the known rows and the direction in them.
 
     Attributes:
       columns: the values that these columns take.
@@ -148,8 +148,8 @@ class Lattice:
         """Restrict a direction to the columns that are discrete.
 
         Args:
-          direction: of one missing row, or of a mixture.
-          rows: the known ones, that its basis was made of.
+          direction: the direction of one missing row, or of a mixture.
+          rows: the known rows, which span its basis.
         """
         grid = columns.discrete
         self._grid, self._all = grid, grid.all()
@@ -158,7 +158,7 @@ class Lattice:
             self.basis, self.along = direction.basis, direction.vectors[0]
         else:
             self.basis = Basis.of(self.rows)
-            # Directions are known up to a point of the span, in any columns.
+            # In a subset of columns, a direction is known up to a point of the span.
             full = np.vstack([direction.basis.beside, direction.vectors])
             some = (full * direction.basis.scale)[:, grid] / self.basis.scale
             upper, _ = np.linalg.qr(self.basis.off(some).T)
@@ -180,15 +180,15 @@ class Lattice:
         return off - (off @ self.along) * self.along
 
     def distance(self, row: np.ndarray) -> float:
-        """Measure how far a row is from span and direction, an equation, in steps."""
+        """Measure a row's distance from span and direction, per equation, in steps."""
         off = self.off(row / self.scale, rounds=3) * self.scale / self.columns.step
         return float(np.linalg.norm(off) / np.sqrt(self.equations))
 
     def sure(self, row: np.ndarray, distance: float) -> bool:
-        """Say whether equations outnumber what is unknown, by digits, and all hold.
+        """Return whether the equations exceed the unknowns, in digits, and all hold.
 
-        All hold where what is off the span is the direction's error, in every column,
-        and leaves no doubt of any column's level.
+        They hold if the residual is within the direction's error in every column, and
+        leaves no doubt about any column's level.
         """
         if not digits(self.equations, distance) > self.columns.digits + SURE:
             return False
@@ -203,10 +203,10 @@ class Lattice:
         )
 
     def unique(self, row: np.ndarray, *, sums: bool) -> bool:
-        """Say whether a limited search shows no other row of the grid as near.
+        """Return whether a limited search shows no other row of the grid as near.
 
         Args:
-          sums: whether it may be the sum of two rows.
+          sums: whether `row` may be the sum of two rows.
         """
         middle = self.columns.step * (self.columns.low + self.columns.high)
         scaled = middle / self.scale
@@ -217,18 +217,18 @@ class Lattice:
         return not uniqueness.possible(row, self.rows, self.columns, sums=sums)
 
     def spanned(self, row: np.ndarray) -> bool:
-        """Say whether a row is a known one, or lies in their span."""
+        """Return whether a row is a known one, or lies in their span."""
         scaled = row / self.scale
         off = self.basis.off(scaled[None])[0]
         return bool(np.linalg.norm(off) <= 1e-6 * np.linalg.norm(scaled))
 
     def extended(self, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the row in all columns, and which of them are settled."""
+        """Return the row in all columns, and which columns the equations determine."""
         settled = 1 - self.basis.leverages - self.along**2 > _SETTLED**2
         if self._all:
             return row, settled
         basis, full = self._direction.basis, self._direction.vectors[0]
-        # Coefficients from the discrete columns alone give the others.
+        # Coefficients fitted in the discrete columns give the others.
         spanning = np.vstack([dense(basis.rows), full])
         equations = spanning[:, self._grid].T
         wanted = row / basis.scale[self._grid]
@@ -243,11 +243,11 @@ class Lattice:
 
 
 def _starts(lattice: Lattice) -> Iterator[np.ndarray]:
-    """Yield starts of rounding, in units, the cheap ones first.
+    """Yield starts for the rounding, in units, cheap ones first.
 
     First the known rows' mean, at the expected length off the span. Then the results of
-    message passing. For one-hots the row of least sum, as for bags of words: that each
-    group sums to one gives its length.
+    message passing. For one-hots also the row of least sum, as for bags of words; its
+    length follows from the groups, which sum to one.
     """
     for sign in (1.0, -1.0):
         yield lattice.mean + sign * lattice.expected * lattice.along
@@ -263,7 +263,7 @@ def _starts(lattice: Lattice) -> Iterator[np.ndarray]:
 
 
 def _rounded(lattice: Lattice, start: np.ndarray) -> np.ndarray:
-    """Round and project in turns until the row of the grid settles."""
+    """Alternate rounding and projection until the row of the grid settles."""
     near = lattice.columns.rounded(start * lattice.scale)
     for _ in range(_ROUNDS):
         before, scaled = near, near / lattice.scale
@@ -277,7 +277,8 @@ def _rounded(lattice: Lattice, start: np.ndarray) -> np.ndarray:
 def messages(lattice: Lattice) -> Iterator[Float[np.ndarray, " features"]]:
     """Yield expected rows, in units, by message passing with both signs.
 
-    None where the known rows don't differ, or where all values don't fit into memory.
+    It yields nothing if the known rows are equal, or if the values don't fit into
+    memory.
     """
     columns, known = lattice.columns, len(lattice.rows)
     few = columns.high - columns.low + 1
@@ -286,7 +287,7 @@ def messages(lattice: Lattice) -> Iterator[Float[np.ndarray, " features"]]:
     levels = columns.levels
     rows = np.round(lattice.rows / columns.step)
     often = np.stack([(rows == level).sum(axis=0) for level in levels])
-    # Half a row more of every level: one that no known row has is rare.
+    # Half a row is added to every level: levels that no known row has are rare.
     log = np.log((often + 0.5) / (known + 0.5 * len(levels)))
     log[levels > columns.high] = -np.inf
     scaled = levels * (columns.step / lattice.scale)
@@ -297,16 +298,16 @@ def messages(lattice: Lattice) -> Iterator[Float[np.ndarray, " features"]]:
 def _passed(
     lattice: Lattice, levels: np.ndarray, log: np.ndarray, share: float
 ) -> np.ndarray:
-    """Pass messages from one beginning until nothing moves.
+    """Pass messages from one start until they converge; return the expected row.
 
     Args:
-      levels: (levels, features), what each column may be, in units.
-      log: (levels, features), logarithms of how often the known rows have them.
-      share: what the row has in the direction, to begin with.
+      levels: (levels, features), possible values of each column, in units.
+      log: (levels, features), logarithms of their frequencies in the known rows.
+      share: initial value of the share a.
     """
-    # Equations of each column.
+    # Equations per column.
     free = 1 - len(lattice.basis) / len(lattice.along)
-    # Of each equation of the direction.
+    # Error variance per equation of the direction.
     noise = lattice.error**2 / (len(lattice.along) * free)
     mean = share * lattice.mean
     best, since = np.inf, 0
@@ -317,7 +318,7 @@ def _passed(
         gain = variance / (variance + noise)
         near = mean + gain / free * missing
         here = max(variance * (1 / (gain * free) - 1), 1e-30)
-        # Each column's values: `near` is share x row, off by errors of variance `here`.
+        # Posteriors of columns: `near` is share x row, with errors of variance `here`.
         mixed = share * levels
         chance = log - (near - mixed) ** 2 / (2 * here)
         chance = np.exp(chance - chance.max(axis=0))
@@ -334,7 +335,7 @@ def _passed(
             share = float(off @ lattice.along) / max(float(off @ off), 1e-300)
             if not abs(share) < _DIVERGED:
                 break
-        # The extrinsic mean.
+        # The extrinsic mean: subtract the incoming message.
         taken = min(uncertain / here, _MOST)
         message = (share * row - taken * near) / (1 - taken)
         mean = message if not turn else _DAMPING * message + (1 - _DAMPING) * mean

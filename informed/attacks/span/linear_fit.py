@@ -1,13 +1,13 @@
-"""The unknown row from a linear model's coefficients off the span of the known rows.
+"""The span attack on fitted linear models: reconstruct the unknown row, with its label.
 
-This needs no optimum, but more features than known rows. If labels are known, the model
-is refitted once with the reconstructed row: if the coefficients are reproduced, they
-certify the row and its label.
+The model needn't be at an optimum, but needs more features than known rows. If labels
+are known, the model is refitted once with the reconstructed row: if the coefficients
+are reproduced, they certify the row and its label. `closed_form.pipelines` calls this.
 
-Whether a training keeps its weights in the span of its rows is tested, not looked up:
-the model is fitted to a few random rows with its own settings. For plain, averaged and
-quasi-Newton updates, only rounding is off their span. Adam, an L1 penalty, and anything
-else that acts on each coordinate separately leave a large part off it.
+To test whether training keeps its weights in the span of its rows, we fit the model to
+a few random rows with its own settings. With plain, averaged and quasi-Newton updates,
+only rounding is off their span. Adam, an L1 penalty, and anything else that acts on
+each coordinate separately leave a large part off it.
 """
 
 import warnings
@@ -27,24 +27,23 @@ from informed.attacks.span.direction import Direction
 from informed.attacks.span.direction import read as read_direction
 from shadow import checks
 
-# Of the direction: weights that are known less closely are not compared with a refit's.
+# Weights with a larger error of the direction are not compared with a refit's.
 _ROUNDED = 1e-3
-# Of the coefficients, and in errors of the direction: how far two fits may be apart
-# that differ in rounding alone.
+# Largest distance of two fits that differ only in rounding: as a share of the
+# coefficients, and in errors of the direction.
 _AGREES, _ERRORS = 1e-5, 3.0
-# Of the weights' length: what may lie off the span. All that are sums of gradients
-# stay below it; the mildest of the others that were tried, SGD with an elastic net of
-# 1 % L1, leaves 2e-4.
+# Largest share of the weights off the span. All sums of gradients stay below it; the
+# mildest other training tried, SGD with an elastic net of 1 % L1, leaves 2e-4.
 _OFF = 1e-8
-# Random rows of each class, so that cross-validation has some in every fold; more where
-# these are too few.
+# Random rows of each class, so that cross-validation has some in every fold; the factor
+# for a second attempt with more rows.
 _OF_A_CLASS, _MORE = 12, 5
 # Random rows of a regression.
 _ROWS = 40
 
 
 def applies(model: Any, known: Any) -> bool:
-    """Say whether there are coefficients, and more features than known rows."""
+    """Return whether there are coefficients, and more features than known rows."""
     weights = getattr(model, "coef_", None)
     if not isinstance(weights, np.ndarray) or weights.dtype.kind != "f":
         return False
@@ -54,16 +53,16 @@ def applies(model: Any, known: Any) -> bool:
 def read(
     model: Any, known: Any, labels: np.ndarray | None = None
 ) -> tuple[RowReconstruction | None, str]:
-    """Read the missing row, where it can be completed.
+    """Reconstruct the missing row, if its direction can be completed.
 
-    A refit decides whether the row is certified. The equations alone take a premise for
-    granted (`Completion.premise`), and hold as well for a row that holds known ones.
+    A refit decides whether the row is certified. The equations alone assume a premise
+    (`Completion.premise`), and hold as well for a row that contains known ones.
 
     Args:
       model: a fitted linear model for which `applies` holds.
       known: (known, features) float64, an array or a sparse matrix.
       labels: (known,), as its `fit` received them; None: they are not known.
-    Returns: the row, None where nothing completes it; what there is to say of it.
+    Returns: the row, or None if nothing completes it; a remark for the user.
     """
     try:
         direction = read_direction(model.coef_, known)
@@ -123,11 +122,11 @@ def read(
 def _refitted(
     model: Any, known: Any, labels: np.ndarray, row: np.ndarray, direction: Direction
 ) -> tuple[bool | None, Any]:
-    """Say whether a refit reproduces the coefficients, and with which label.
+    """Return whether a refit reproduces the coefficients, and with which label.
 
-    Returns: True: it does, and no sum of rows would as well. False: it does not, though
-      neither order nor chance matter to training. None: rounding, chance or order may
-      make it another one.
+    Returns: True: it does, and no sum of rows would. False: it does not, and neither
+      order nor randomness affects training. None: undecided, because rounding,
+      randomness or order may change the refit; the label.
     """
     classes = getattr(model, "classes_", None)
     if direction.error > _ROUNDED:
@@ -139,24 +138,24 @@ def _refitted(
     else:
         raised = direction.outputs[:, 0]
         raised = raised * np.sign(direction.vectors[0] @ (row / direction.basis.scale))
-        # The output that the row's gradients raised most is that of its own class.
+        # The row's gradients raised the output of its own class most.
         of_row = int(raised[0] > 0) if len(raised) == 1 else int(np.argmax(raised))
         label = classes[of_row]
     try:
         last = refit(model, known, labels, row, label)
         if not _near(model, last, direction):
-            # A difference says something only where neither place nor chance matter.
+            # A difference is evidence only if neither position nor chance matters.
             first = refit(model, known, labels, row, label, at=0)
             return (False if _near(last, first, direction) else None), None
     except (ValueError, TypeError, ArithmeticError):
         return None, None
-    # Of rows of equal weight a sum of two fits as well, but for the intercept.
+    # For rows of equal weight, a sum of two fits too, unless there is an intercept.
     blind = not getattr(model, "fit_intercept", False)
     return (None, None) if blind and direction.equal(row[None]) else (True, label)
 
 
 def _near(one: Any, other: Any, direction: Direction) -> bool:
-    """Say whether two models are equal up to rounding."""
+    """Return whether two models are equal up to rounding."""
     limit = _AGREES + _ERRORS * direction.error
     moved = np.atleast_2d(one.coef_) - np.atleast_2d(other.coef_)
     off = np.linalg.norm(moved / direction.basis.scale)
@@ -168,11 +167,11 @@ def _near(one: Any, other: Any, direction: Direction) -> bool:
 
 
 def leaves_span(estimator: Any) -> str:
-    """Fit a copy to random rows; say why its weights leave their span, or "".
+    """Fit a copy to random rows; return why its weights leave their span, or "".
 
     Args:
-      estimator: fitted, with `coef_`.
-    Raises: LimitError: it can't be fitted to random rows, so that nothing is known.
+      estimator: a fitted estimator with `coef_`.
+    Raises: LimitError: it can't be fitted to random rows, so this is unknown.
     """
     why = ""
     for times in (1, _MORE):
@@ -191,7 +190,7 @@ def _leaves_span(estimator: Any, times: int) -> str:
         outputs = np.shape(estimator.coef_)
         many = outputs[0] if len(outputs) == 2 else 0
         rows = times * _ROWS
-        # Positive, as counts are that a Poisson regression takes.
+        # Positive, because a Poisson regression needs counts.
         labels: np.ndarray = rng.uniform(1, 2, (rows, many) if many else rows)
     else:
         rows = times * _OF_A_CLASS * len(classes)

@@ -1,5 +1,6 @@
-"""From directions to rows, by the method that suits the known rows' columns.
+"""Complete directions to one or several missing rows, by the method for their columns.
 
+Integer columns go to `lattice`, sparse non-negative rows to `bag_of_words`.
 If k rows are missing, a layer of k outputs or more shows the span of their directions.
 Its points along one random direction contain a multiple of every missing row, so
 completing a single row finds one of them. It then counts as known, and we repeat.
@@ -17,19 +18,19 @@ from informed.attacks.span.basis import dense
 from informed.attacks.span.completion import Completion
 from informed.attacks.span.direction import Direction
 
-# Share of zeros from which rows that aren't negative are taken for bags of words.
+# Non-negative rows with at least this share of zeros count as bags of words.
 _SPARSE = 0.8
-# Range of whole numbers up to which rounding is tried before sparsity: genotypes are
-# both, and rounding takes a tenth of the time.
+# If all values are below this, rounding is tried before sparsity: genotypes suit both,
+# and rounding takes a tenth of the time.
 _FEW_LEVELS = 8
-# The least count of any word, at most: documents have a word that stands there once.
+# Largest value tried for the smallest word count; most documents have a word once.
 _LARGEST_LEAST = 4
-# Words that have to come out as whole numbers together: six digits each.
+# Number of words that must come out as whole numbers, to six digits each.
 _ENOUGH = 8
-# Entries up to which rows are looked at as a whole, and as an array: half a GiB.
+# Largest number of entries of rows that are handled as a dense array: half a GiB.
 _LARGEST = 1 << 26
-# Random directions that are tried in a row without finding any. Of genotypes four in
-# ten find one, of documents nine in ten; a document that is lost costs all of them.
+# Random directions to try in a row without success. Each succeeds in four of ten cases
+# for genotypes, in nine of ten for documents.
 _TRIES = 15
 
 
@@ -37,10 +38,10 @@ def complete(direction: Direction, known: Any) -> Completion | None:
     """Complete one missing row by levels or by sparsity.
 
     Args:
-      direction: of one missing row.
-      known: (known, features), the rows that its basis was made of.
-    Returns: the certified one; of those that aren't the one that was tried first; None:
-      the known rows are neither discrete nor sparse.
+      direction: the direction of one missing row.
+      known: (known, features), the rows that span its basis.
+    Returns: a certified completion if there is one, else that of the method tried
+      first; None: the known rows are neither discrete nor sparse.
     """
     entries = known.data if sparse.issparse(known) else np.asarray(known)
     entries = entries[entries != 0]
@@ -62,10 +63,10 @@ def complete_all(direction: Direction, known: Any) -> list[Completion]:
     """Complete as many missing rows as possible.
 
     Args:
-      direction: of any number of missing rows.
-      known: (known, features), the rows that its basis was made of.
-    Returns: at most one per missing row, unordered; certified if all are found. If one
-      output may mix two rows: both or none, or the result of `complete` for one.
+      direction: the directions of any number of missing rows.
+      known: (known, features), the rows that span its basis.
+    Returns: at most one completion per missing row, unordered; certified if all rows
+      are completed. For a single direction, the result of `complete`.
     """
     if direction.rank == 1:
         single = complete(direction, known)
@@ -88,7 +89,7 @@ def complete_all(direction: Direction, known: Any) -> list[Completion]:
             rest, rows = rest.without(rows, single.row)
         elif last:
             break
-    # Rows count together: those that don't come out may be mixed into the others.
+    # Certify all or none: rows that aren't completed may be mixed into the others.
     why = ""
     if len(completed) < direction.rank:
         why = f"{len(completed)} of {direction.rank} missing rows are found, which may"
@@ -103,7 +104,7 @@ def complete_all(direction: Direction, known: Any) -> list[Completion]:
 
 
 def _apart(completed: list[Completion], known: Any) -> bool:
-    """Say whether no integer row is another one plus or minus known ones."""
+    """Return whether no integer row is another one plus or minus known ones."""
     if not any(completion.by == "levels" for completion in completed):
         return True
     rows = np.asarray(dense(known), np.float64)
@@ -123,12 +124,12 @@ def _apart(completed: list[Completion], known: Any) -> bool:
 
 
 def _by_sparsity(direction: Direction, known: Any) -> Completion | None:
-    """Complete a bag of words; its length is the known rows' where they share one."""
+    """Complete a bag of words, at the known rows' length if they share one."""
     bag = bag_of_words.complete(direction)
     if bag is None:
         return None
     bag, counted = _scaled(bag, known)
-    # Several missing rows are looked at together (`complete_all`).
+    # `complete_all` certifies several missing rows together.
     single = direction.outputs.shape[1] == 1
     equal = bag.certified and single and direction.equal(bag.row[None])
     if (direction.alone or counted) and not equal:
@@ -140,7 +141,7 @@ def _by_sparsity(direction: Direction, known: Any) -> Completion | None:
 def _scaled(bag: Completion, known: Any) -> tuple[Completion, bool]:
     """Scale counts to whole numbers, other rows to the length that known rows share.
 
-    Returns: the row at its length; whether it is one of whole numbers.
+    Returns: the scaled row; whether it consists of whole numbers.
     """
     if sparse.issparse(known):
         lengths = np.sqrt(np.asarray(known.multiply(known).sum(axis=1))).ravel()

@@ -1,4 +1,4 @@
-"""The span attack on networks: the target's direction in the first dense layer.
+"""The span attack on networks, as a row of the registry: read targets off first layers.
 
 THREAT: knows D_- and sees the weights of that layer, converged or not. Two trainings on
 D_- with one of its records duplicated give the layer's weights without the target, to
@@ -38,8 +38,8 @@ from shadow import checks, released
 from shadow.tables import Table
 from shadow.threat import Knowledge, Reconstruction, Release, require_told
 
-# Trainings at once: of a compiled program as many as a step tries; of a function that
-# runs in processes as many as one call may bring.
+# Trainings at once: in a compiled program, as many as a step tries; in processes, as
+# many as one call may ask for.
 _TOGETHER, _MANY = 2, 64
 
 
@@ -48,9 +48,9 @@ class SpanConfig:
     """Settings of the span attack.
 
     Attributes:
-      trainings: of A a target, at most, where neither levels nor sparsity complete the
-        direction; 0: none. On letters of 784 pixels that a network of 32 units was
-        trained on, with 300 known, 100 to 500 were needed.
+      trainings: largest number of trainings per target, used if neither levels nor
+        sparsity complete the direction; 0: none. A network of 32 units on letters of
+        784 pixels, 300 of them known, needed 100 to 500.
     """
 
     trainings: int = 1000
@@ -60,7 +60,7 @@ class SpanConfig:
 
 
 def applies(facts: Facts) -> str:
-    """Say why the attack does not apply to a training; "" if it does."""
+    """Return why the attack does not apply to a training function; "" if it does."""
     if released.is_estimator(facts.returned):
         if hasattr(facts.returned, "coef_"):
             return "closed form reads linear models off their span as well"
@@ -70,7 +70,7 @@ def applies(facts: Facts) -> str:
 
 
 def make(config: SpanConfig, material: Material) -> "SpanAttack":
-    """Make the attack of the registry's row."""
+    """Build the attack for the registry."""
     return SpanAttack(config=config, table=material.table)
 
 
@@ -79,9 +79,9 @@ class SpanAttack(OneByOne):
     """Read the direction of each target, and complete it to a row.
 
     Attributes:
-      config: how hard to try.
-      table: the table whose rows the records are; None: they are features as they are.
-      stumbles: why nothing was read of a release, one line each; grows meanwhile.
+      config: the attack's settings.
+      table: the table that records are rows of; None: records are plain features.
+      stumbles: a reason for every release that gave no row; grows during the attack.
     """
 
     config: SpanConfig = dataclasses.field(default_factory=SpanConfig)
@@ -94,11 +94,11 @@ class SpanAttack(OneByOne):
         """Attack one release after the other.
 
         Args:
-          release: weights, all of them.
-          knowledge: D_- (`fixed`) is needed; for layers that don't begin at zero the
-            algorithm and what it begins at. Uses labels where they are told.
+          release: all weights of the models.
+          knowledge: D_- (`fixed`) is needed; for layers that don't start at zero also
+            the algorithm and its initialisation. Uses labels if they are known.
         Raises: NotApplicableError: no first layer of such models can be read.
-          LimitError: this tool can't, and another might.
+          LimitError: this tool can't read them, but another might.
         """
         require_told(knowledge, "fixed")
         assert knowledge.fixed is not None
@@ -107,7 +107,7 @@ class SpanAttack(OneByOne):
         layers, why = first_layers.find(knowledge, known, key)
         if not layers:
             raise NotApplicableError(why)
-        # The two trainings that the layers were found by.
+        # `first_layers` took two trainings.
         trainings = 2
         trained = self._trainer(knowledge, key)
         for i, theta in enumerate(release.weights):
@@ -116,14 +116,14 @@ class SpanAttack(OneByOne):
                 row, more = self._of_layers(layers, theta, known, knowledge, trained, i)
                 trainings += more
             except NoTraceError as error:
-                # It was looked for, and the release doesn't hold it.
+                # The release doesn't hold this target; others may hold theirs.
                 self.stumbles.append(str(error).rstrip("."))
             except LimitError:
                 raise
             except ReconstructionImpossibleError as error:
-                # What known rows and training leave is the same for every release.
+                # This depends on known rows and training only, so on no release.
                 raise NotApplicableError(str(error).rstrip(".")) from error
-            # A bag of words may hold a known one whole: no equation shows that.
+            # A bag of words may contain a known one, which no equation shows.
             certified = (
                 row is not None
                 and row.certified
@@ -141,7 +141,7 @@ class SpanAttack(OneByOne):
 
     @property
     def note(self) -> str:
-        """Say why no target was read, where none was."""
+        """Return why no target was read, if none was."""
         return self.stumbles[0] if self.stumbles else ""
 
     def _of_layers(
@@ -153,7 +153,7 @@ class SpanAttack(OneByOne):
         trained: Trained | None,
         number: int,
     ) -> tuple[Completion | None, int]:
-        """Read the row that a first layer holds; count the trainings that it took.
+        """Read the row from one of the first layers; count the trainings it took.
 
         Raises: ReconstructionImpossibleError: nothing can be read.
         """
@@ -187,7 +187,7 @@ class SpanAttack(OneByOne):
         )
 
     def _trainer(self, knowledge: Knowledge, key: Array) -> Trained | None:
-        """Return A on guesses; None: records aren't features as they are."""
+        """Return a function that trains A on guesses; None: records aren't features."""
         fixed = knowledge.fixed
         assert fixed is not None
         assert knowledge.algorithm is not None

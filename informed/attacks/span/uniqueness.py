@@ -1,4 +1,4 @@
-"""Search for rows that the equations can't distinguish from a reconstructed one.
+"""Check that a reconstructed integer row is unique: does another fit the equations too?
 
 The rows as far from the span as z are s z + sum m_i k_i: multiples of z plus known rows
 k_i, since neither sign nor length of a direction is known. Combinations of few terms
@@ -15,13 +15,12 @@ from jaxtyping import Float
 from informed.attacks.span.columns import Columns
 from informed.attacks.span.completion import SURE
 
-# Factors of the row itself: of a sign, and of a row that is half or twice of one.
+# Factors s of the row itself: its mirror image, its double and its half.
 _FACTORS = (1.0, -1.0, 2.0, 0.5)
-# Terms of which it is asked how often they are on the grid by chance: the factor of the
-# row, and the known rows' signs.
+# Combinations whose frequency on the grid is estimated: s, and the known rows' signs.
 _BY_CHANCE = ((1, (1, -1)), (1, (1, 1, -1, -1)), (-1, (1, 1)), (2, (-1,)))
-# Random terms for that, and terms that say which columns are looked at first; how many
-# of these there are; and terms that are looked at together, for memory.
+# Random combinations for this estimate; combinations that choose the columns to test
+# first; number of these columns; combinations tested at once, for memory.
 _DRAWN, _SAMPLED, _FIRST, _PAIRS = 128, 32, 48, 1 << 22
 
 
@@ -32,13 +31,14 @@ def possible(
     *,
     sums: bool = False,
 ) -> bool:
-    """Say whether another row of the grid may be as far from the rows' span.
+    """Return whether another row of the grid may be as far from the rows' span.
 
     Args:
-      row: of the grid.
-      columns: what values they take; all are discrete.
-      sums: whether the row may be the sum of two missing ones, as where these were
-        trained on with equal weight.
+      row: the reconstructed row, on the grid.
+      rows: the known rows.
+      columns: the values of the columns, all of them discrete.
+      sums: whether the row may be the sum of two missing ones, as happens if training
+        gave them equal weight.
     """
     terms = [*_BY_CHANCE, (0, (1, 1))] if sums else _BY_CHANCE
     if not len(rows):
@@ -48,7 +48,7 @@ def possible(
 
 
 def _tried(row: np.ndarray, rows: np.ndarray, columns: Columns) -> Iterator[bool]:
-    """Say whether rows of few terms are on the grid, one trial after the other."""
+    """Yield, for every combination of few terms, whether it is on the grid."""
     there = np.flatnonzero(rows.any(axis=1))
     for factor in _FACTORS:
         base = factor * row
@@ -68,7 +68,7 @@ def _one(
     there: np.ndarray,
     columns: Columns,
 ) -> bool:
-    """Say whether the base plus a share of one of the rows is on the grid.
+    """Return whether the base plus a share of one of the rows is on the grid.
 
     Args:
       there: positions of rows that aren't zero.
@@ -76,7 +76,7 @@ def _one(
     if abs(share) == 1:
         some = _telling(base + share * rows[:_SAMPLED], columns)
     else:
-        # Half a row is always in range, and seldom whole: any columns tell.
+        # Half a row is always in range but seldom whole, so any columns will do.
         some = np.arange(min(len(base), _FIRST))
     moved = base[some] + share * rows[:, some][there]
     near = there[_fits(moved, columns, some).all(axis=1)]
@@ -84,7 +84,7 @@ def _one(
 
 
 def _two(base: np.ndarray, sign: float, rows: np.ndarray, columns: Columns) -> bool:
-    """Say whether the base and two of the rows, added or not, are on the grid."""
+    """Return whether the base plus or minus two of the rows is on the grid."""
     picked = np.random.default_rng(0).integers(len(rows), size=(2, _SAMPLED))
     first = _telling(base + rows[picked[0]] + sign * rows[picked[1]], columns)
     block = max(1, _PAIRS // len(rows))
@@ -108,14 +108,14 @@ def _telling(moved: np.ndarray, columns: Columns) -> np.ndarray:
 
 
 def _fits(values: np.ndarray, columns: Columns, where: Any) -> np.ndarray:
-    """Say which values are whole and in range, of some of the columns."""
+    """Return which values are whole and in range, in the columns `where`."""
     steps = values / columns.step[where]
     near = np.abs(steps - np.round(steps)) < 1e-6
     return np.asarray(columns.inside(values, where) & near)
 
 
 def _on_grid(rows: np.ndarray, columns: Columns) -> np.ndarray:
-    """Say which rows are on the grid: in range, whole, and one of every one-hot."""
+    """Return which rows are on the grid: in range, whole, and valid one-hots."""
     good = _fits(rows, columns, slice(None))
     for group in columns.groups:
         good[:, group] &= (np.abs(rows[:, group].sum(axis=1) - 1) < 1e-6)[:, None]
@@ -129,10 +129,10 @@ def _by_chance(
     factor: int,
     signs: tuple[int, ...],
 ) -> bool:
-    """Say whether so many terms may leave another row on the grid by chance.
+    """Return whether a combination of so many terms may be on the grid by chance.
 
-    Their number times the probability of staying on the grid, which is multiplied over
-    columns and one-hots as if these were independent.
+    The expected number is the number of combinations times the probability of staying
+    on the grid, a product over columns and one-hots as if these were independent.
     """
     rng = np.random.default_rng(0)
     picked = rows[rng.integers(len(rows), size=(_DRAWN, len(signs)))]

@@ -1,8 +1,8 @@
-"""Near a stationary point theta tells the target, whatever training began from.
+"""Reconstruct the target of a converged network, without seed or initialisation.
 
 stationary_attack  the attack: closed form, then the most probable target
 gradients          gradients and Hessian of the penalised loss at theta, in float64
-spread             how much training leaves unconverged, as a function of curvature
+spread             how much gradient training leaves, as a function of curvature
 """
 
 from informed.attacks.stationary.stationary_attack import (

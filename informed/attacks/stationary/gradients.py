@@ -2,8 +2,8 @@
 
     g(theta) = sum over D_- of grad loss + (n + 1) decay theta
 
-At a stationary point of training on D_- + z this is minus grad loss(z; theta), whatever
-training began from.
+At a stationary point of training on D_- + z this is minus grad loss(z; theta), for any
+initialisation. `stationary_attack` solves this equation for z.
 """
 
 import jax
@@ -14,14 +14,14 @@ from jaxtyping import Array, Float
 from shadow.data import Examples
 from shadow.training import GradientDescent, cross_entropy
 
-# Hessian-vector products that one program makes; a matter of speed and memory.
+# Hessian-vector products per program; affects speed and memory only.
 _ROWS = 64
 
 
 class PenalisedGradients:
     """Gradients of the loss of one algorithm on D_-; compiled once for all theta.
 
-    Everything takes and gives float64, and is to be called under `jax.enable_x64`.
+    All arrays are float64. Call it under `jax.enable_x64`.
     """
 
     def __init__(self, algorithm: GradientDescent, fixed: Examples) -> None:
@@ -64,7 +64,7 @@ class PenalisedGradients:
     def slopes(
         self, theta: np.ndarray, image: np.ndarray, label: int
     ) -> Float[np.ndarray, "params pixels"]:
-        """Differentiate a point's gradient in its pixels."""
+        """Differentiate a point's gradient with respect to its pixels."""
         slopes = self._target_slopes(theta, image, np.int32(label))
         return np.asarray(slopes).reshape(len(theta), -1)
 
@@ -84,15 +84,15 @@ class PenalisedGradients:
     def closed_form(
         self, gradient: Float[np.ndarray, " params"]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Read a point out of its gradient, where the first layer is dense.
+        """Read a point out of its gradient, for networks with a dense first layer.
 
         dL/dW = x delta^T and dL/db = delta, so x is a mean of their quotients; the
         output's bias gradient is softmax - one-hot.
 
         Args:
-          gradient: the gradient of the loss of one point, to within a positive factor.
-        Returns: x (pixels,), the best in the sense of least squares; a score for each
-          label (classes,), the largest for the most likely.
+          gradient: the gradient of one point's loss, up to a positive factor.
+        Returns: x (pixels,), the least-squares solution; a score per label (classes,),
+          largest for the most likely label.
         """
         assert self.first is not None
         parts = self._victim.unflatten(jnp.asarray(gradient))

@@ -1,9 +1,9 @@
-"""How much training leaves unconverged, as a function of curvature.
+"""The gradient that training leaves at its end, as a function of curvature.
 
 At a release the whole gradient G = g + grad loss(z) would be zero if training had
 converged. In the eigenbasis of the Hessian, E[(v_i . G)^2] = f(lambda_i) is a smooth
-function: steep directions converge first. It is learned from models of the adversary's
-own, whose z is known.
+function: steep directions converge first. It is learned from the adversary's own
+models, whose z is known, and weights the equations in `stationary_attack`.
 """
 
 import dataclasses
@@ -12,22 +12,21 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Float
 
-# Directions of all own models that one mean is taken over, at least: fewer follow f
-# more closely, more make its values less noisy.
+# Smallest number of directions per mean: fewer follow f more closely, more cut noise.
 _BIN = 60
-# Number of such means, at most.
+# Largest number of such means.
 _MOST_BINS = 60
-# Least f relative to the largest, so that no direction is trusted without bound.
+# Smallest f relative to the largest, so that no direction gets unlimited weight.
 _FLOOR = 1e-24
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Spread:
-    """The function f: linear in logarithms between some curvatures, constant beyond.
+    """The function f: log-linear between known curvatures, constant beyond.
 
     Attributes:
       curvatures: (k,), the curvatures where f is known, ascending, > 0.
-      squares: (k,), f there: the mean square of G per direction.
+      squares: (k,), values of f there: the mean square of G per direction.
     """
 
     curvatures: Float[np.ndarray, " k"]
@@ -36,7 +35,7 @@ class Spread:
     def __call__(
         self, curvatures: Float[np.ndarray, " params"]
     ) -> Float[np.ndarray, " params"]:
-        """Interpolate f at some curvatures."""
+        """Interpolate f at the given curvatures."""
         at = np.log(np.maximum(curvatures, self.curvatures[0]))
         logs = np.interp(at, np.log(self.curvatures), np.log(self.squares))
         return np.exp(logs)
@@ -47,7 +46,7 @@ class Spread:
         curvatures: Float[np.ndarray, "models params"],
         gradients: Float[np.ndarray, "models params"],
     ) -> "Spread":
-        """Learn f from models of one's own.
+        """Learn f from the adversary's own models.
 
         Args:
           curvatures: eigenvalues of each model's Hessian.

@@ -1,15 +1,15 @@
-"""Reading the target out of a network near a stationary point; no seed is needed.
+"""The attack on networks near a stationary point of their loss; it needs no seed.
 
 THREAT: knows D_- and A; neither the initialisation nor the order of mini-batches.
 White-box release.
 
-Where training has converged, the gradient of the whole penalised loss is zero, so that
-of the target is minus that of all the rest, which the adversary can compute: Theorem 1
-of Balle et al. 2022 for networks. In a dense first layer it *is* the target (closed
-form). What isn't converged hides it: in directions of small curvature first. How much,
-as a function of curvature, is learned from a few models of the adversary's own, and
-weighted by it, with a Gaussian prior on images, the most probable target is found by
-Gauss-Newton, for the most likely labels:
+If training has converged, the gradient of the whole penalised loss is zero. The
+target's gradient is then minus that of all other records, which the adversary can
+compute: Theorem 1 of Balle et al. 2022 for networks. In a dense first layer this
+gradient gives the target in closed form. Incomplete convergence perturbs it, most in
+directions of small curvature. A few models of the adversary's own show how much (f
+below). With these weights and a Gaussian prior on images (u), Gauss-Newton finds the
+most probable target for the most likely labels:
 
     min_z sum_i (v_i . (g + grad loss(z)))^2 / f(lambda_i) + |u(z)|^2
 
@@ -37,30 +37,30 @@ from shadow.data import Examples
 from shadow.threat import Knowledge, Reconstruction, Release
 from shadow.training import GradientDescent
 
-# A step that divides the cost by less than this is the last. No step trains anything
-# here, so that small gains are worth their price.
+# Stop after a step that divides the cost by less than this. Steps train nothing here,
+# so small gains are worth it.
 _GIVE_UP = 1.01
-# Bound on the norm of a target's coordinates, in standard deviations per component.
-# Farther from the mean there is no image of this kind.
+# Bound on the norm of a target's coordinates, in standard deviations per component. No
+# image of this kind is farther from the mean.
 _REACH = 2.5
-# Own models trained at once on one device; a matter of speed and memory.
+# Own models trained at once on one device; affects speed and memory only.
 _WIDTH = 16
-# Root mean square distance from the nearest levels, as a share of their spacing, up to
-# which an image is moved onto them; see `Prior.on_levels`.
+# Largest root mean square distance from the nearest levels, as a share of their
+# spacing, for rounding an image to them; see `Prior.on_levels`.
 _NEAR_LEVELS = 0.15
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StationaryConfig:
-    """How hard the attack on stationary points tries.
+    """Settings of the attack on stationary points.
 
     Attributes:
-      models: number of models of the adversary's own, which tell how much training
-        leaves unconverged; 0: the closed form alone.
-      labels_tried: number of labels that are tried to the end, the most likely first.
-      steps: Gauss-Newton steps per label, at most.
-      most_params: number of parameters up to which a victim's Hessian is computed; this
-        takes 16 bytes x params^2.
+      models: number of the adversary's own models, which show how much gradient
+        training leaves; 0: the closed form alone.
+      labels_tried: number of labels to solve for, the most likely first.
+      steps: largest number of Gauss-Newton steps per label.
+      most_params: largest number of parameters for which to compute the victim's
+        Hessian, which takes 16 bytes x params^2.
     """
 
     models: int = 16
@@ -75,7 +75,7 @@ class StationaryConfig:
 
 
 class MostProbable(NamedTuple):
-    """The most probable target with one label; cost: minus twice the log posterior."""
+    """The most probable target for one label; cost: minus twice the log posterior."""
 
     image: np.ndarray
     label: int
@@ -84,7 +84,7 @@ class MostProbable(NamedTuple):
 
 
 def make(config: StationaryConfig, material: Material) -> "StationaryAttack":
-    """Make the attack of the registry's row."""
+    """Build the attack for the registry."""
     return StationaryAttack(config=config, progress=material.progress)
 
 
@@ -93,7 +93,7 @@ class StationaryAttack:
     """The attack on stationary points; see the module's docstring.
 
     Attributes:
-      config: how hard to try.
+      config: the attack's settings.
       progress: whether to show a bar.
     """
 
@@ -105,11 +105,11 @@ class StationaryAttack:
     ) -> Reconstruction:
         """Reconstruct the target of every release; needs fixed and algorithm.
 
-        Uses public images for the prior and the own models' targets, labels, an
-        initialisation and an order of mini-batches where they are told.
+        Uses public images for the prior and the own models' targets; also labels, the
+        initialisation and the order of mini-batches if they are known.
 
-        Returns: images, not cut to [0, 1]; labels; residuals, the squared norm of the
-          whole gradient at the image, zero at a stationary point; expected_mse.
+        Returns: images, not clipped to [0, 1]; labels; residuals, the squared norm of
+          the whole gradient at the image, zero at a stationary point; expected_mse.
         Raises: FieldError: A isn't gradient descent on a victim with a dense first
           layer, is private, or the victim is too large.
         """
@@ -160,12 +160,12 @@ class StationaryAttack:
         knowledge: Knowledge,
         key: Array,
     ) -> Spread:
-        """Learn the spread from own models, with as few digits as the release."""
+        """Learn the spread from own models, rounded like the release."""
         shown = knowledge.public if knowledge.public is not None else knowledge.fixed
         assert shown is not None
         order = np.random.default_rng(np.asarray(jax.random.key_data(key)))
         shown = shown.take(order.permutation(len(shown))[: self.config.models])
-        # In 32 bits, as the developer trains.
+        # In float32, as the developer trains.
         with jax.enable_x64(False):
             runs = adversary_runs(knowledge, key, width=_WIDTH)
             numbers = np.arange(len(shown))
@@ -231,7 +231,7 @@ class StationaryAttack:
         rotation: np.ndarray,
         begin: np.ndarray | None,
     ) -> MostProbable:
-        """Find the maximum a posteriori for a label, from an image or its mean."""
+        """Find the most probable target for a label, from an image or the mean."""
         space = prior.space(label)
         u = np.zeros(len(space.basis)) if begin is None else space.of(begin[None])
         reach = _REACH * np.sqrt(len(u))
@@ -260,7 +260,7 @@ class StationaryAttack:
             prior=1.0,
         )
         image = prior.on_levels(space.images(here.u)[0])
-        # A residual that the spread doesn't explain counts as more noise.
+        # A residual beyond what the spread explains counts as more noise.
         slopes.gram /= max(1.0, here.cost / len(here.residuals))
         variances = space.variances(slopes)
         return MostProbable(image, label, here.cost, float(variances.mean()))
@@ -271,10 +271,10 @@ class Prior:
     """A Gaussian of images around the mean of each label, all with one covariance.
 
     Attributes:
-      around: principal components of the images less the means of their labels.
-      means: (classes, height, width, channels), mean image of each label, or of all
-        images where a label has none.
-      levels: number of levels above 0 on which all pixels lie; None: there are none.
+      around: principal components of the images minus the means of their labels.
+      means: (classes, height, width, channels), mean image of each label; that of all
+        images for labels without one.
+      levels: number of levels above 0 of all pixels; None: pixels aren't discrete.
     """
 
     around: coordinates.Coordinates
@@ -299,11 +299,11 @@ class Prior:
         return Space(self.around, np.array([label]), self.means[label][None], nothing)
 
     def on_levels(self, image: np.ndarray) -> np.ndarray:
-        """Move the image onto levels if it lies near them.
+        """Round the image to the pixel levels if it lies near them.
 
-        By chance the distances from the nearest level are 0.29 of one, in the root mean
-        square. Where they are half of that, a normal error of the same size reaches
-        half a level in one pixel of a thousand.
+        By chance the root mean square distance from the nearest level is 0.29 of the
+        spacing. If it is half of that, a normal error of the same size reaches half a
+        level in one pixel of a thousand.
         """
         if self.levels is None:
             return image
@@ -315,5 +315,5 @@ class Prior:
 
 @functools.lru_cache(maxsize=1)
 def _gradients(algorithm: GradientDescent, fixed: Examples) -> PenalisedGradients:
-    """Compile once for calls with the same A and D_-."""
+    """Return the gradients of A on D_-, compiled once for repeated calls."""
     return PenalisedGradients(algorithm, fixed)

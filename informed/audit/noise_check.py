@@ -1,0 +1,96 @@
+"""Test declared noise by a few trainings: is there as much as PRIVACY says?
+
+Under noise of multiplier sigma in T steps, the weights of models of two targets are at
+most as far apart as N(0, 1) and N(mu, 1), in any direction, with
+
+    mu = 2 sqrt(T) / sigma                 (each record clipped to norm C: 2 C apart)
+
+The direction is learnt from some models; others are projected onto it. For k of them of
+each target, the difference of their means over its standard error is
+
+    t = (Z + mu sqrt(k / 2)) / sqrt(V / (2 k - 2)),   Z normal, V chi-squared
+
+so that a low quantile of V and a high one of Z limit mu from below. This takes the
+scatter for normal. It finds noise that is missing; it doesn't prove that none is.
+"""
+
+import dataclasses
+import math
+
+import numpy as np
+from scipy import stats
+
+# Confidence that noise is missing; confidence of what would have been noticed.
+_SURE, _LIKELY = 0.999, 0.9
+# Models of each target for the direction, and again for the test: most, fewest.
+MOST, FEWEST = 8, 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Scatter:
+    """How far models of two targets are apart, in standard deviations.
+
+    Attributes:
+      least: lower confidence limit of mu, at 99.9 %.
+      likely: the same at 90 %.
+      count: k, models of each target.
+    """
+
+    least: float
+    likely: float
+    count: int
+
+    def missing(self, allowed: float) -> float:
+        """Return how many times too small the noise is at least; 0: it may be right.
+
+        Args:
+          allowed: mu of the declared noise.
+        """
+        return self.least / allowed if self.least > allowed else 0.0
+
+    def noticed(self, allowed: float) -> float:
+        """Return how many times too small noise would have been noticed; or infinity.
+
+        Args:
+          allowed: mu of the declared noise.
+        """
+        least, most = _quantiles(self.count, _SURE)
+        scale = math.sqrt(self.count / 2)
+        detected = (allowed * scale + most) / (least * scale)
+        return max(1.0, detected / self.likely) if self.likely else math.inf
+
+
+def allowed_mu(noise_multiplier: float, steps: int) -> float:
+    """Return mu of models of two targets, whoever takes part in which step."""
+    return 2 * math.sqrt(steps) / noise_multiplier
+
+
+def scatter(first: np.ndarray, second: np.ndarray) -> Scatter:
+    """Measure how far models of two targets are apart.
+
+    Args:
+      first, second: (2 k, params), weights of models of either target, under keys of
+        their own.
+    """
+    count = len(first) // 2
+    direction = first[:count].mean(axis=0) - second[:count].mean(axis=0)
+    a, b = first[count:] @ direction, second[count:] @ direction
+    spread = math.sqrt((a.var(ddof=1) + b.var(ddof=1)) / 2)
+    gap = float(a.mean() - b.mean())
+    if not spread:
+        limit = math.inf if gap > 0 else 0.0
+        return Scatter(limit, limit, count)
+    scale = math.sqrt(count / 2)
+
+    def lower(level: float) -> float:
+        least, most = _quantiles(count, level)
+        return max(0.0, gap / spread * least - most / scale)
+
+    return Scatter(lower(_SURE), lower(_LIKELY), count)
+
+
+def _quantiles(count: int, level: float) -> tuple[float, float]:
+    """Return limits of sqrt(V / (2 k - 2)) and Z that hold together at a level."""
+    freedom, tail = 2 * count - 2, (1 - level) / 2
+    least = math.sqrt(stats.chi2.ppf(tail, freedom) / freedom)
+    return least, float(stats.norm.isf(tail))

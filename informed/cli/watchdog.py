@@ -1,0 +1,44 @@
+"""The deadline of an audit: writes the page from what is there, and ends the process.
+
+Code that was called and doesn't come back can't be ended by an exception: a training
+function of the user's, or a compilation. A thread of its own waits for the deadline.
+"""
+
+import os
+import threading
+from collections.abc import Callable
+
+from shadow import parallel
+
+
+class Watchdog:
+    """Ends the process at a deadline, unless `done` comes before.
+
+    Args:
+      seconds: until the deadline.
+      conclude: writes what there is, and returns the exit code.
+    """
+
+    def __init__(self, seconds: float, conclude: Callable[[], int]) -> None:
+        self._conclude, self._concluding = conclude, threading.Lock()
+        self._over = threading.Event()
+        thread = threading.Thread(target=self._wait, args=[seconds], daemon=True)
+        thread.start()
+
+    def done(self) -> None:
+        """Say that all is done. At the deadline: wait for the end of the process."""
+        with self._concluding:
+            self._over.set()
+
+    def _wait(self, seconds: float) -> None:
+        if self._over.wait(seconds):
+            return
+        with self._concluding:
+            if self._over.is_set():
+                return
+            code = 2
+            try:
+                code = self._conclude()
+            finally:
+                parallel.kill_workers()
+                os._exit(code)
