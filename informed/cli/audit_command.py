@@ -26,7 +26,6 @@ from informed.audit import (
     trials,
 )
 from informed.cli import console, gate, registering
-from informed.cli.command_table import refuse_unknown
 from informed.cli.watchdog import Watchdog
 from informed.report import document, run_report, words
 from shadow import files
@@ -42,77 +41,8 @@ _ENGINES = {
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
-    """Add the arguments of "audit", "compare" or "report"."""
-    if name == "audit":
-        _add_audit(parser)
-    elif name == "compare":
-        parser.add_argument("source", metavar="AUDIT.json|WORKDIR")
-    else:
-        parser.add_argument("workdir", metavar="WORKDIR")
-        parser.add_argument("--out", help="default: WORKDIR/report.html")
-        parser.add_argument("--data_dir", help="TFDS folder (default: TFDS_DATA_DIR)")
-    if name != "audit":
-        parser.add_argument(
-            "--shadow",
-            help="where the models are that were attacked (default: WORKDIR)",
-        )
-        registering.add_arguments(parser)
-    if name != "compare":
-        parser.add_argument(
-            "--redact", action="store_true", help="numbers only, no record on the page"
-        )
-    parser.add_argument("--quiet", action="store_true", help="no progress")
-
-
-def _add_audit(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `informed audit`."""
-    default, add = AuditConfig(), parser.add_argument
-    add("train", metavar="FILE.py:FUNCTION")
-    add(
-        "--data",
-        required=True,
-        help=".npz with images and labels; TFDS name; folder of images a class; .csv",
-    )
-    add("--label", help="column of labels, of a table")
-    add("--data_dir", help="TFDS folder (default: TFDS_DATA_DIR)")
-    for name, about in (
-        ("targets", "records that are attacked"),
-        ("minutes", "for everything"),
-        ("threshold", "how often reconstruction may succeed, for the least noise"),
-        ("seed", None),
-    ):
-        value = getattr(default, name)
-        add(f"--{name}", type=type(value), default=value, help=about)
-    add(
-        "--fixed",
-        type=int,
-        help="records that the adversary knows (default: half, at most 1,000)",
-    )
-    add(
-        "--reconn", action="store_true", help="refine the kernel's guesses by a network"
-    )
-    add(
-        "--skip",
-        action="append",
-        default=[],
-        choices=auditing.PARTS,
-        help="a part that is left out; may be given several times",
-    )
-    add("--check", action="store_true", help="the pre-flight alone: seconds to minutes")
-    add(
-        "--out",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="page (.html), numbers (.json, .csv); may be given several times",
-    )
-    gate.add_argument(parser)
-
-
 def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     """Run one of the commands and print its result."""
-    refuse_unknown(rest)
     if arguments.command == "audit":
         _audit(arguments)
         return
@@ -121,12 +51,8 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         source = Path(arguments.source)
         if source.is_dir():
             values = run_report.compared(source, shadow=arguments.shadow)
-        elif source.is_file():
-            values = document.read(source)
         else:
-            raise FileNotFoundError(
-                f"There is no audit and no work directory {arguments.source}."
-            )
+            values = document.read(source)
         print(json.dumps(values["attacks"]) if arguments.json else table(values))
         return
     workdir = Path(arguments.workdir)
@@ -146,7 +72,7 @@ def _audit(arguments: argparse.Namespace) -> None:
     """Run the pre-flight, or an audit."""
     for out in arguments.out:
         document.require_end(out)
-    most = gate.of_arguments(arguments)
+    most = arguments.max_success
     if most is not None and arguments.check:
         raise ValueError(f"Expected no {gate.OPTION} with --check.")
     if arguments.check and (arguments.out or arguments.redact):
@@ -254,7 +180,7 @@ def _conclude(audited: Report, arguments: argparse.Namespace) -> None:
         print(f"\n{table(report.values)}\n")
         for out in arguments.out:
             print(f"{'written':<12}{out}")
-    if (most := gate.of_arguments(arguments)) is not None:
+    if (most := arguments.max_success) is not None:
         gate.require(report.values, most)
 
 

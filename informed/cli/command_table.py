@@ -1,45 +1,49 @@
 """The entry point `informed COMMAND ...`: all commands, their help and exit codes.
 
-The module of a command is imported only when the command runs. It has
-`add_arguments(parser, command)` and `execute(arguments, rest)`, where `rest` are
-arguments that its parser doesn't know, such as `--config.field=value`.
+The module of a command is imported only when the command runs: `options` has the
+arguments of all. It has `execute(arguments, rest)`, where `rest` are `--config=FILE`
+and `--config.field=value`.
 """
 
 import argparse
 import contextlib
 import importlib
+import os
 import sys
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+from informed.cli import options
 
 _STARTED = time.monotonic()  # before anything heavy is imported
 _STORY = """\
 Can one training record be read back out of a released model?
 
 Your own training, one page:
-  informed audit mine.py:train --data mine.npz --check    seconds: what applies
+  informed audit mine.py:train --data mine.npz --check    which attacks apply
   informed audit mine.py:train --data mine.npz --minutes 30 --out audit.html
   informed compare audit.json                             attacks side by side
 
-The attacks of the papers, in stages that go on where they were interrupted:
+The attacks of the papers, in stages that resume where they were interrupted:
   informed run --config=configs/digits.py --workdir=runs/digits
   informed report runs/digits                             its page
 
-How much noise stops it:
+How much noise prevents it:
   informed bound --noise-multiplier 1 --steps 100 --kappa 1e-3
   informed calibrate --gamma 0.01 --steps 100 --kappa 1e-3
 """
 _END = """\
-informed COMMAND --help has an example. Exit codes: 0 done, 2 an error in one line,
-3 the audit's pre-flight found what has to be mended first, 4 --max-success isn't
-shown to hold, 130 interrupted.
+informed COMMAND --help has its options and an example. Exit codes: 0 done, 2 an error
+in one line, 3 the audit's pre-flight found something to fix first, 4 --max-success was
+not shown to hold, 130 interrupted.
 """
 _CONFIGURED = """\
 Every field of a configuration can be set: --config.shadow.count=20000.
-Finished stages do nothing, interrupted ones go on where they were.
+Finished stages are skipped; interrupted ones resume where they were.
 """
 _STAGE = "informed {} --config=configs/digits.py --workdir=runs/digits"
+_TRAINING = "--records 60000 --batch 256 --epochs 15 --sampling shuffled --kappa 0.01"
 
 
 class Command(NamedTuple):
@@ -48,7 +52,7 @@ class Command(NamedTuple):
     Attributes:
       module: name of the module that implements it.
       about: what it does, for its help.
-      example: a call of it, for its help.
+      example: a call of it, for its help and for errors.
       trains: whether it trains or attacks models.
       resumes: whether it continues where it was interrupted.
     """
@@ -63,68 +67,72 @@ class Command(NamedTuple):
 _RUN, _AUDIT = "informed.cli.run_commands", "informed.cli.audit_command"
 _BOUND = "informed.cli.privacy"
 COMMANDS = {
-    "run": Command(_RUN, "all stages: shadow, attack, evaluate"),
-    "shadow": Command(
-        "informed.cli.shadow_command",
-        "train shadow and released models; info, verify, merge: of stores",
-        "informed shadow plan --config=configs/mnist.py --workdir=runs/mnist\n"
-        "  informed shadow --config=configs/mnist.py --workdir=runs/mnist",
-    ),
-    "attack": Command(
-        _RUN,
-        "attack the released models, by each of config.attacks",
-        f"{_STAGE} --only reconn",
-    ),
-    "evaluate": Command(_RUN, "compare with the truth: table, pictures, results.json"),
-    "kkt": Command(
-        _RUN,
-        "weights alone: the KKT attack on a homogeneous network",
-        "informed kkt --config=configs/kkt.py --workdir=runs/kkt",
-    ),
-    "landscape": Command(
-        _RUN,
-        "weights alone: where attacks end, by where they begin",
-        "informed landscape --config=configs/landscape.py --workdir=runs/ends",
-    ),
-    "bilevel": Command(
-        _RUN,
-        "weights alone: points whose training ends at the weights",
-        "informed bilevel --config=configs/landscape.py --workdir=runs/bilevel",
-    ),
-    "attacks": Command(
-        _RUN,
-        "list all attacks: what each sees, needs to be told, and gives",
-        "informed attacks --json",
-        trains=False,
-    ),
-    "bound": Command(
-        _BOUND,
-        "how often reconstruction can succeed, given the noise of training",
-        "informed bound --noise-multiplier 1 --steps 100 --kappa 1e-3",
-        trains=False,
-    ),
-    "calibrate": Command(
-        _BOUND,
-        "the least noise that keeps reconstruction below a probability",
-        "informed calibrate --gamma 0.01 --steps 100 --kappa 1e-3",
-        trains=False,
-    ),
     "audit": Command(
         _AUDIT,
-        "your own training: can one record be read out of what it ships?",
+        "audit your own training: can one record be read out of what it releases?",
         "informed audit examples/audit_sklearn.py:train --data digits --fixed 100 \\\n"
         "      --targets 10 --minutes 10 --out audit.html --out audit.json",
         resumes=False,
     ),
     "compare": Command(
         _AUDIT,
-        "attacks side by side, of an audit's .json or a work directory",
+        "show attacks side by side, from an audit's .json or the folder of a run",
         "informed compare audit.json",
     ),
     "report": Command(
         _AUDIT,
-        "a page of any work directory: one .html file",
+        "write one page (.html) about a run",
         "informed report runs/digits --out digits.html",
+    ),
+    "run": Command(_RUN, "run all stages of an experiment: shadow, attack, evaluate"),
+    "shadow": Command(
+        "informed.cli.shadow_command",
+        "train shadow and released models; inspect, verify or merge stores of them",
+        "informed shadow plan --config=configs/mnist.py --workdir=runs/mnist\n"
+        "  informed shadow --config=configs/mnist.py --workdir=runs/mnist",
+    ),
+    "attack": Command(
+        _RUN,
+        "attack the released models with each of config.attacks",
+        f"{_STAGE} --only reconn",
+    ),
+    "evaluate": Command(
+        _RUN, "compare guesses with the true records: table, pictures, results.json"
+    ),
+    "kkt": Command(
+        _RUN,
+        "with the weights alone: the KKT attack on a homogeneous network",
+        "informed kkt --config=configs/kkt.py --workdir=runs/kkt",
+    ),
+    "landscape": Command(
+        _RUN,
+        "with the weights alone: where attacks end, by where they begin",
+        "informed landscape --config=configs/landscape.py --workdir=runs/ends",
+    ),
+    "bilevel": Command(
+        _RUN,
+        "with the weights alone: points whose training ends at the weights",
+        "informed bilevel --config=configs/landscape.py --workdir=runs/bilevel",
+    ),
+    "attacks": Command(
+        _RUN,
+        "list all attacks: what each sees, needs to know, and gives",
+        "informed attacks --json",
+        trains=False,
+    ),
+    "bound": Command(
+        _BOUND,
+        "bound how often reconstruction can succeed, given the noise of training",
+        f"informed bound --noise-multiplier 1.1 {_TRAINING}\n"
+        "  informed bound --noise-multiplier 1 --steps 100 --kappa 1e-3",
+        trains=False,
+    ),
+    "calibrate": Command(
+        _BOUND,
+        "find the least noise that keeps reconstruction below a probability",
+        f"informed calibrate --gamma 0.02 {_TRAINING}\n"
+        "  informed calibrate --gamma 0.01 --steps 100 --kappa 1e-3",
+        trains=False,
     ),
 }
 _EXPECTED = (
@@ -147,15 +155,41 @@ def main(argv: Sequence[str] | None = None) -> None:
     """
     started = _STARTED if argv is None else time.monotonic()
     argv = sys.argv[1:] if argv is None else list(argv)
+    if "_ARGCOMPLETE" in os.environ:
+        from informed.cli import completion
+
+        words = os.environ.get("COMP_LINE", "").split()
+        asked = next((word for word in words[1:] if word in COMMANDS), "")
+        completion.answer(*parser_of(asked))
+    if argv[:1] == ["help"]:
+        argv = ["--help", *argv[1:]]
     asked = next((word for word in argv if not word.startswith("-")), "")
-    arguments, rest = parser_of(asked).parse_known_args(argv)
+    if {"-h", "--help"} & {*argv}:
+        meant = options.closest(asked, COMMANDS)
+        parser, one = parser_of(meant or "")
+        (one if meant else parser).print_help()
+        sys.exit()
+    parser, one = parser_of(asked if asked in COMMANDS else "")
+    if asked not in COMMANDS:
+        hint = options.did_you_mean(asked, COMMANDS)
+        what = f"there is no command {asked!r}.{hint}" if asked else "missing command."
+        parser.error(f"{what} Commands: {', '.join(COMMANDS)}. See `informed --help`.")
+    others = [*argv]
+    others.remove(asked)
+    arguments, rest = parser.parse_known_args([asked, *one.spelled(others)])
+    surplus = [word for word in rest if not word.startswith("--config.")]
+    if surplus and asked != "shadow":  # whose stores may follow options
+        one.error(f"unexpected {surplus[0]!r}. See `informed {asked} --help`.")
+    if getattr(arguments, "config", None):
+        rest.insert(0, f"--config={arguments.config}")
     arguments.argv, arguments.started = argv, started
     try:
+        options.require_folders(arguments)
         _execute(arguments, rest)
     except _EXPECTED as error:
         if arguments.debug:
             raise
-        text = f"{error} {_remedy(error, arguments)}".rstrip()
+        text = f"{_as_typed(error, one)} {_remedy(error, arguments)}".rstrip()
         print(f"informed {arguments.command}: {text}", file=sys.stderr)
         sys.exit(getattr(error, "exit_code", 2))
     except KeyboardInterrupt:
@@ -165,13 +199,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.exit(130)
 
 
-def parser_of(asked: str) -> argparse.ArgumentParser:
-    """Return the parser of all commands, with the arguments of one of them.
+def parser_of(asked: str) -> tuple[options.Parser, options.Parser]:
+    """Return the parser of all commands, and that of one, with its options.
 
     Args:
-      asked: the command whose arguments to add; "": none, and no module is loaded.
+      asked: the command; "": none, and the parser of all is returned twice.
     """
-    parser = argparse.ArgumentParser(
+    parser = one = options.Parser(
         prog="informed",
         description=_STORY,
         epilog=_END,
@@ -182,29 +216,31 @@ def parser_of(asked: str) -> argparse.ArgumentParser:
     )
     added = parser.add_subparsers(dest="command", required=True, metavar="command")
     for name, command in COMMANDS.items():
-        example = f"Example:\n  {command.example.format(name)}\n"
-        if "--config=" in example:
-            example += f"\n{_CONFIGURED}"
-        one = added.add_parser(
+        example = command.example.format(name)
+        more = f"\n{_CONFIGURED}" if name in options.CONFIGURED else ""
+        subparser = added.add_parser(
             name,
             help=command.about,
             description=command.about,
-            epilog=example,
+            epilog=f"Example:\n  {example}\n{more}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
+        first = example.partition("\n  informed")[0]
+        subparser.example = " ".join(first.replace("\\\n", "").split())
         if name == asked:
-            module: Any = importlib.import_module(command.module)
-            module.add_arguments(one, name)
-            one.add_argument("--json", action="store_true", help="print JSON")
-            one.add_argument("--debug", action="store_true", help="show tracebacks")
-    return parser
+            one = subparser
+            options.add(one, name)
+    return parser, one
 
 
-def refuse_unknown(rest: Sequence[str]) -> None:
-    """Raise a ValueError for arguments that the command doesn't know."""
-    if rest:
-        raise ValueError(f"Unknown argument {rest[0]!r}. See `informed --help`.")
+def _as_typed(error: Exception, parser: argparse.ArgumentParser) -> Exception:
+    """Return the error of a field by the option that set the field, if one did."""
+    from dp.domain import FieldError
+
+    names = {a.dest: a.option_strings[0] for a in parser._actions if a.option_strings}
+    names.setdefault("name", names.get("data", "name"))
+    return error.called(names) if isinstance(error, FieldError) else error
 
 
 def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:

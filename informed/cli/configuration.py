@@ -6,34 +6,34 @@ A file returns an ml_collections ConfigDict; no other module sees one.
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
 import informed
-from informed.cli import registering
-from informed.experiment.settings import Experiment
+from informed.cli import options, registering
 from shadow import checks
+
+if TYPE_CHECKING:
+    from informed.experiment.settings import Experiment
 
 _PACKAGE = Path(informed.__file__).parent
 
 
-def load_experiment(overrides: Sequence[str]) -> Experiment:
+def load_experiment(overrides: Sequence[str]) -> "Experiment":
     """Load an experiment from `--config=FILE` and `--config.field=value` arguments.
 
     Raises: ValueError: no file, an unknown field (with the nearest name), or a value of
       the wrong type.
     """
+    from informed.experiment.settings import Experiment
+
     return Experiment.from_mapping(values(overrides))
 
 
 def values(overrides: Sequence[str]) -> dict[str, Any]:
     """Return the fields of a configuration file, after overrides, as nested dicts."""
-    if "--config" in overrides[:-1]:  # `--config FILE`, with a space
-        i = overrides.index("--config")
-        joined = f"--config={overrides[i + 1]}"
-        return values([*overrides[:i], joined, *overrides[i + 2 :]])
     argv, file = ["informed"], None
     for argument in overrides:
         if not argument.startswith("--config"):
@@ -84,7 +84,13 @@ def _parsed(
                 f" set one of its fields{_example(group[1])}."
             )
         elif isinstance(error, flags.Error | OSError):
-            line = str(error).strip().splitlines()[-1].strip()
+            line = str(error).strip().splitlines()[-1].strip().removeprefix("flag ")
+            for kind, number in (("int", "a whole number"), ("float", "a number")):
+                line = re.sub(
+                    rf": (invalid|could not) .*\b{kind}\b.*:",
+                    f": expected {number}, got",
+                    line,
+                )
         raise ValueError(line) from error
 
 
@@ -151,5 +157,5 @@ def resolve(name: str) -> Path:
         return place / f"{name}.py"
     raise ValueError(
         f"Expected --config=FILE or --config=NAME; there is no file {name!r}. Shipped"
-        f" are {', '.join(names()) or 'none'}."
+        f" are {', '.join(names()) or 'none'}.{options.did_you_mean(name, names())}"
     )

@@ -8,7 +8,6 @@ and neither was a model that no attack was evaluated on.
 Checked: tests/informed/cli/test_gate.py.
 """
 
-import argparse
 import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -23,28 +22,6 @@ class GateFailedError(RuntimeError):
     """Attacks on a release were not shown to stay below the limit; says why."""
 
     exit_code = 4
-
-
-def add_argument(parser: argparse.ArgumentParser) -> None:
-    """Add `--max-success` to a command."""
-    parser.add_argument(
-        OPTION,
-        type=float,
-        metavar="P",
-        help="exit with 4 unless every attack that applies was finished and succeeds in"
-        " at most this share (upper end of its 95 %% interval)",
-    )
-
-
-def of_arguments(arguments: argparse.Namespace) -> float | None:
-    """Return the value of --max-success; None: the option wasn't given.
-
-    Raises: FieldError: the value is outside of [0, 1].
-    """
-    most = arguments.max_success
-    if most is not None:
-        checks.require(OPTION, most, 0 <= most <= 1, "in [0, 1]")
-    return most
 
 
 @contextlib.contextmanager

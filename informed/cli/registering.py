@@ -5,21 +5,9 @@ registered these (docs/extending.md), a command that reads the folder needs the 
 again: no command runs code that a folder names.
 """
 
-import argparse
 import runpy
 import sys
 from pathlib import Path
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the option to a command that reads a run's folder or a store."""
-    parser.add_argument(
-        "--registers",
-        type=Path,
-        metavar="FILE",
-        help="Python file that registers victims, data sets or attacks of your own that"
-        " the folder names, such as the configuration that it was made by",
-    )
 
 
 def run(file: Path | None) -> None:

@@ -15,11 +15,10 @@ import jax
 from informed import report
 from informed.attacks import registry
 from informed.cli import gate
-from informed.cli.command_table import refuse_unknown
 from informed.cli.configuration import load_experiment, values
 from informed.experiment import evaluation, pipeline
 from informed.experiment.stored import Paths
-from shadow import places, reserved
+from shadow import checks, places, reserved
 from shadow.launchers.share import Share
 
 # Command -> the module that runs this experiment on weights alone.
@@ -30,63 +29,10 @@ _WEIGHTS_ALONE = {
 }
 
 
-def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
-    """Add the arguments of the command `name`."""
-    if name == "attacks":
-        return
-    add_places(command, required=True)
-    if name == "kkt":
-        command.add_argument(
-            "--weights",
-            metavar="FILE",
-            help="attack these weights, .safetensors or .npz, that any program trained",
-        )
-        command.add_argument(
-            "--data",
-            help="their training images, then others: .npz, see docs/kkt.md",
-        )
-    if name == "run":
-        gate.add_argument(command)
-    if name == "attack":
-        command.add_argument(
-            "--only", metavar="NAME", help="one of config.attacks (default: all)"
-        )
-        command.add_argument(
-            "--distributed",
-            nargs="?",
-            const="auto",
-            metavar="HOST:PORT,I/N",
-            help="join as process I of N training one RecoNN; with no value, read this"
-            " from Slurm or Open MPI",
-        )
-
-
-def add_places(command: argparse.ArgumentParser, *, required: bool) -> None:
-    """Add the arguments for where a command reads and writes, and for its output.
-
-    Args:
-      required: whether --workdir is required.
-    """
-    command.add_argument("--workdir", required=required)
-    command.add_argument(
-        "--shadow",
-        help="attack the shadow models of another workdir, or of an address such"
-        " as s3://bucket/mnist",
-    )
-    command.add_argument("--data_dir", help="TFDS folder (default: TFDS_DATA_DIR)")
-    command.add_argument(
-        "--accept-versions",
-        action="store_true",
-        help="go on with what other versions of jax or of this package made",
-    )
-    command.add_argument("--quiet", action="store_true", help="no progress bars")
-
-
 def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     """Run a command and print its results."""
     command = arguments.command
     if command == "attacks":
-        refuse_unknown(rest)
         print(_attacks(as_json=arguments.json))
         return
     workdir = folder(arguments.workdir)
@@ -98,13 +44,14 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     paths = Paths(
         workdir=workdir, shadow=arguments.shadow or workdir, data_dir=arguments.data_dir
     )
-    max_success = gate.of_arguments(arguments) if command == "run" else None
+    max_success = arguments.max_success if command == "run" else None
     experiment = load_experiment(rest)
     if command == "attack":
         if arguments.distributed:
             _join(arguments.distributed)
         progress = not arguments.quiet and not jax.process_index()
-        pipeline.attack(experiment, paths, only=arguments.only, progress=progress)
+        with checks.called({"config.attacks": "--only"}):
+            pipeline.attack(experiment, paths, only=arguments.only, progress=progress)
         done = {"stage": command, "done": True}
         print(json.dumps(done) if arguments.json else f"{command}: done, in {workdir}")
         return
@@ -133,11 +80,12 @@ def _attack_weights_alone(
     weights, data = (getattr(arguments, name, None) for name in ("weights", "data"))
     if (weights is None) != (data is None):
         raise ValueError("Expected --weights and --data together: the data judge.")
-    configured = any(word.split("=")[0] == "--config" for word in rest)
-    config = values(rest if configured or not weights else ["--config=kkt", *rest])
+    if not arguments.config and not weights:
+        raise ValueError("Expected --config, or --weights and --data.")
+    config = values(rest if arguments.config else ["--config=kkt", *rest])
     more = {}
     if weights:
-        config["data"] |= {"name": data, "classes": "all"}
+        config["data"] |= {"name": str(data), "classes": "all"}
         more["weights"] = Path(weights)
     experiment = importlib.import_module(_WEIGHTS_ALONE[arguments.command])
     if arguments.command == "bilevel":

@@ -17,13 +17,11 @@ from typing import Any
 
 from informed.cli import registering
 from informed.cli.configuration import load_experiment
-from informed.cli.run_commands import add_places
 from informed.experiment import pipeline, shadow_sets
 from informed.experiment.stored import Paths
 from shadow import checks, compiled, devices, reserved
 from shadow.launchers import Launch, table
 from shadow.launchers.share import Share
-from shadow.launchers.tasks import FORWARDED
 from shadow.plan import Plan
 
 _OPTIONS = ("address", "cpus", "gpus", "memory", "forward")  # of launchers
@@ -36,71 +34,6 @@ _OF = dict.fromkeys(("devices",), ("plan",)) | {
         ("launcher", "worker", "form", "compilation_cache", *_OPTIONS), ("make",)
     ),
 }
-
-
-def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
-    """Add the arguments of `informed shadow`."""
-    add_places(command, required=False)
-    command.add_argument(
-        "action",
-        nargs="?",
-        choices=("make", "plan", *shadow_sets.ACTIONS),
-        default="make",
-        help="train models, or: what it will cost; what is in STORE; check it; join"
-        " others to it",
-    )
-    command.add_argument(
-        "stores",
-        nargs="*",
-        metavar="STORE",
-        help="folder or address of a store, or of a run's two stores",
-    )
-    command.add_argument(
-        "--sample",
-        type=int,
-        help="verify: models of each store that are trained again (default:"
-        f" {shadow_sets.SAMPLE})",
-    )
-    registering.add_arguments(command)
-    add = command.add_argument
-    add("--devices", type=int, help="plan: the time on so many devices like this one")
-    add(
-        "--launcher",
-        help="who starts workers: local, ray, or what --config registers (default:"
-        " local)",
-    )
-    add(
-        "--worker",
-        metavar="I/N",
-        help="be one of N workers, I = 0 ... N - 1, that know nothing of each other",
-    )
-    add("--address", help="of a Ray cluster; auto: this machine's")
-    add("--cpus", type=int, help="cores per Ray task (default: 1)")
-    add("--gpus", type=float, help="per Ray task (default: 1 where there are some)")
-    add("--memory", type=int, help="bytes set aside per Ray task (default: 2 GiB)")
-    add(
-        "--forward",
-        type=lambda names: tuple(names.split(",")),
-        metavar="NAMES",
-        help="environment variables for Ray's workers (default:"
-        f" {','.join(FORWARDED)})",
-    )
-    add(
-        "--form",
-        help="of a CNN that is trained, one of docs/gpus.md (default: what suits the"
-        " device)",
-    )
-    add(
-        "--deterministic",
-        action="store_true",
-        help="the same bits from every process on the same kind of GPU; slower. verify:"
-        " of a store that was made so",
-    )
-    add(
-        "--compilation-cache",
-        metavar="DIR",
-        help="keep compiled programs there, for the next workers; yours alone",
-    )
 
 
 def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
@@ -177,8 +110,6 @@ def _launch(arguments: argparse.Namespace) -> Launch:
 def _plan(arguments: argparse.Namespace, rest: Sequence[str], paths: Paths) -> None:
     """Print the time and the memory that a shadow data set will take."""
     count = arguments.devices
-    if count is not None:
-        checks.at_least("devices", count, 1)
     plan = pipeline.plan(load_experiment(rest), paths)
     print(json.dumps(_numbers(plan, count)) if arguments.json else _table(plan, count))
 
@@ -231,7 +162,6 @@ def _look_after(arguments: argparse.Namespace, stores: Sequence[str]) -> None:
     else:
         sample = arguments.sample
         sample = shadow_sets.SAMPLE if sample is None else sample
-        checks.at_least("--sample", sample, 0)
         registering.run(arguments.registers)
         facts = shadow_sets.verify(
             stores[0], sample=sample, data_dir=arguments.data_dir, progress=progress

@@ -15,7 +15,6 @@ ROOT = Path(__file__).parents[3]
 def test_a_name_is_the_file_of_the_checkout():
     by_name = configuration.load_experiment(["--config=digits"])
     assert by_name == configuration.load_experiment(["--config=configs/digits.py"])
-    assert by_name == configuration.load_experiment(["--config", "digits"])
 
 
 def test_a_name_takes_a_size_and_fields():

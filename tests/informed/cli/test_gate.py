@@ -206,7 +206,10 @@ def test_a_limit_outside_of_0_and_1_is_refused(most, training, tmp_path, capfd):
     run_ = ["run", *SMALL, f"--workdir={tmp_path}"]
     for line in (training(), run_):
         code, said = status(capfd, *line, f"--max-success={most}")
-        assert (code, "--max-success in [0, 1]" in said) == (2, True), said
+        assert (code, "--max-success: expected a number in [0, 1]" in said) == (
+            2,
+            True,
+        ), said
 
 
 @pytest.fixture(scope="module")

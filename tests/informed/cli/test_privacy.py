@@ -13,7 +13,7 @@ from scipy import stats
 import dp
 from dp import rero
 from informed import cli
-from informed.cli import main, privacy
+from informed.cli import main, options
 
 
 def run(capsys, *arguments):
@@ -109,9 +109,9 @@ def test_infinite_noise_on_the_command_line(capsys):
 
 
 def test_every_option_has_a_help_text(capsys):
-    for command in ("bound", "calibrate"):
+    for command in ("audit", "bound", "calibrate", "report", "run", "shadow"):
         parser = argparse.ArgumentParser()
-        privacy.add_arguments(parser, command)
+        options.add(parser, command)
         for action in parser._actions:
             assert action.help, action.option_strings
 
@@ -120,13 +120,8 @@ def test_every_option_has_a_help_text(capsys):
     ("arguments", "message"),
     [
         (("--records=60000", "--batch=256"), "got no --epochs"),
-        ((), "got neither"),
         (MNIST[:3], "need --sampling"),
         ((*MNIST[:3], "--sampling-probability=0.1"), "is --batch over --records"),
-        (
-            ("--records=6", "--batch=7", "--epochs=1", "--sampling=fixed"),
-            "batch <= records = 6, got 7",
-        ),
         (
             (*MNIST[:3], "--sampling=shuffled", "--relation=add_or_remove"),
             "Use zero_out",
@@ -175,14 +170,11 @@ def test_people_get_a_table(capsys):
     [
         ((), "exactly one of --kappa"),
         (("--kappa=0.1", "--log-kappa=-1"), "exactly one of --kappa"),
-        (("--kappa=2",), "--kappa in (0, 1], got 2.0"),
-        (("--kappa=0.1", "--stepps=3"), "Unknown argument '--stepps=3'"),
-        (("--kappa=0.1", "--sampling-probability=0"), "sampling_probability > 0"),
-        (("--kappa=0.1", "--batch=3"), "got --steps and --batch"),
+        (("--kappa=0.1", "--sampling-probability=0"), "--sampling-probability: "),
         (("--kappa=0.1", "--sampling=fixed"), "--sampling goes with --records"),
-        (("--kappa=nan",), "--kappa in (0, 1], got nan"),
-        (("--log-kappa=nan",), "log_kappa <= 0"),
-        (("--kappa=0.1", "--delta=nan"), "delta > 0 and < 1, got nan"),
+        (("--kappa=nan",), "--kappa: expected a number in (0, 1], got 'nan'"),
+        (("--log-kappa=nan",), "--log-kappa: expected a number <= 0"),
+        (("--kappa=0.1", "--delta=nan"), "--delta: expected a number > 0 and < 1"),
     ],
 )
 def test_bad_input_is_one_line(arguments, message, capsys):

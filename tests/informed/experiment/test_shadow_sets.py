@@ -256,7 +256,7 @@ def test_a_plan_says_what_it_will_take_and_makes_nothing(made, capsys):
         (["--worker=one"], "a worker such as 3/16 (index/count), got 'one'"),
         (["--cpus=2"], "--cpus is of --launcher=ray"),
         (["--worker=0/2", "--launcher=ray"], "--worker or --launcher=ray, not both"),
-        (["--launcher=ray", "--cpus=0"], "cpus >= 1, got 0"),
+        (["--launcher=ray", "--cpus=0"], "--cpus: expected a whole number >= 1"),
     ],
 )
 def test_a_launcher_that_makes_no_sense_is_refused(
