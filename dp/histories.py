@@ -278,14 +278,11 @@ def _keras(values: Mapping[str, Any]) -> History:
     """Read DPKerasConfig as the settings of DpParams that it stands for."""
     _known(values, _KERAS)
     # Left as None, the noise is calibrated later, and nothing here says what it was.
-    for name, needed in {
-        "noise_multiplier": "a number",
-        "train_size": "a count",
-    }.items():
+    for name in ("noise_multiplier", "train_size"):
         if values.get(name) is None:
             raise domain.FieldError(
                 name,
-                f"Expected {{}} to be {needed}, got none. Of a Keras model,"
+                "Expected {} to be a number, got none. Of a Keras model,"
                 " get_noise_multiplier() says which noise it has.",
             )
     for name, needed, why in (

@@ -54,14 +54,12 @@ class Command(NamedTuple):
       about: what it does, for its help.
       example: a call of it, for its help and for errors.
       trains: whether it trains or attacks models.
-      resumes: whether it continues where it was interrupted.
     """
 
     module: str
     about: str
     example: str = _STAGE
     trains: bool = True
-    resumes: bool = True
 
 
 _RUN, _AUDIT = "informed.cli.run_commands", "informed.cli.audit_command"
@@ -72,7 +70,6 @@ COMMANDS = {
         "audit your own training: can one record be read out of what it releases?",
         "informed audit examples/audit_sklearn.py:train --data digits --fixed 100 \\\n"
         "      --targets 10 --minutes 10 --out audit.html --out audit.json",
-        resumes=False,
     ),
     "compare": Command(
         _AUDIT,
@@ -193,7 +190,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"informed {arguments.command}: {text}", file=sys.stderr)
         sys.exit(getattr(error, "exit_code", 2))
     except KeyboardInterrupt:
-        on = COMMANDS[arguments.command].resumes
+        on = arguments.command != "audit" or bool(arguments.out)
         what = "the same command goes on from here" if on else "nothing was kept"
         print(f"\nInterrupted; {what}.", file=sys.stderr)
         sys.exit(130)
