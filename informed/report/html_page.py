@@ -69,9 +69,8 @@ def render(document: Any, *, redact: bool = False) -> str:
 def _code(text: str) -> markupsafe.Markup:
     """Mark up `commands` as code, and keep them and "95 %" on one line."""
     safe = re.sub(r"(?<=\d) %", "&nbsp;%", str(markupsafe.escape(text)))
-    return markupsafe.Markup(
-        re.sub(r"`([^`]+)`", r'<code class="whole">\1</code>', safe)
-    )
+    short = re.sub(r"`([^`]{1,24})`", r'<code class="whole">\1</code>', safe)
+    return markupsafe.Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", short))
 
 
 def _guesses(pictures: Pictures, i: int) -> dict[str, np.ndarray]:

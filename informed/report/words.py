@@ -163,21 +163,13 @@ def remedy(values: Values) -> str:
 
 
 def first_lines(values: Values) -> list[str]:
-    """Return paragraphs: unfinished attacks, what was read out, and what changes it.
+    """Say what stands behind the verdict: a sentence or more each.
 
-    Unfinished attacks are left out if there are none, and come second if an attack read
-    out every record.
+    What to do, with numbers; what wasn't finished; how well the strongest attack did;
+    what bound there is.
     """
-    read, cut = read_out(values), unfinished(values)
-    best = strongest(values)
-    complete = (
-        best is not None
-        and best["exact"]["rate"] == 1
-        and best["finished"] >= best["planned"]
-    )
     last = "; ".join(_bounded(values))
-    lines = [read, *cut] if complete else [*cut, read]
-    lines = [remedy(values), *lines] if best is not None else cut
+    lines = [remedy(values), *unfinished(values), how_well(values)]
     return [*filter(None, lines), f"{last[0].upper()}{last[1:]}."]
 
 
@@ -261,47 +253,42 @@ def up_to(values: Values) -> tuple[str, str]:
     return percent_up(row["success"]["high"]), whose
 
 
-def read_out(values: Values) -> str:
-    """State what attacks read out, and a developer's remedy for the strongest."""
+def how_well(values: Values) -> str:
+    """Say how well the strongest attack did, behind the verdict.
+
+    The attack's own remedy follows where `remedy` has no numbers.
+    """
     best, what = strongest(values), _things(values)[:-1]
     if best is None:
+        return ""
+    success, exact = best["success"], best["exact"]
+    if not success["successes"]:
         return (
-            "No attack was finished, so this report says nothing about reconstruction."
+            f"No {what} was guessed better than without the model; the 95 % interval of"
+            f" that rate ends at {''.join(up_to(values))}."
         )
-    who = f"Someone who sees {best['sees']} and knows {best['knows']}"
-    remedy = (
-        f" Remedy ({best['name']}): {best['remedy']}." if best.get("remedy") else ""
-    )
-    if best["success"]["successes"] == 0:
+    if not exact["successes"]:
         text = (
-            f"{who} came nearer to none of {best['success']['trials']} {what}s than the"
-            " best guess without the release (0 successes; 95 % interval up to"
-            f" {''.join(up_to(values))}), by any attack that was finished, which is no"
-            " protection."
-        )
-    elif not best["exact"]["successes"]:
-        text = (
-            f"{who} came nearer to the {what} than the best guess without the release:"
-            f" {share(best['success'])}, with a median error (MSE) of"
-            f" {number(best['mse_median'])}; it read none exactly.{remedy}"
+            f"Guesses better than without the model: {share(success)}, with a median"
+            f" error (MSE) of {number(best['mse_median'])}; none was exact."
         )
     else:
-        text = f"{who} read {what}s out exactly: {share(best['exact'])}"
+        text = f"{what.capitalize()}s read exactly: {share(exact)}"
         if best["certified"]:
             rightly = best["certified"] - best["certified_wrong"]
-            text += (
-                f", of which the attack certified {rightly} without having the {what}s"
-            )
+            text += f"; the attack certified {rightly} without having the {what}s"
         if best["certified_wrong"]:
             text += f" ({best['certified_wrong']} more certificates were wrong)"
         others = [row for row in rated(values) if row is not best]
         other = max(others, key=lambda row: row["success"]["successes"], default=best)
-        if other["success"]["successes"] > best["exact"]["successes"]:
+        if other["success"]["successes"] > exact["successes"]:
             text += (
-                f'; the attack "{other["name"]}" came nearer than the best guess'
-                f" without the release for {share(other['success'])}"
+                f'; the attack "{other["name"]}" guessed better than without the model'
+                f" for {share(other['success'])}"
             )
-        text += f".{remedy}"
+        text += "."
+    if best.get("remedy") and not remedy(values):
+        text += f" Remedy ({best['name']}): {best['remedy']}."
     return text
 
 

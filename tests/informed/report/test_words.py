@@ -16,8 +16,8 @@ def test_the_upper_end_is_that_of_the_attack_that_says_least():
         "85 %",
         ' for the attack "inversion", finished for 2',
     )
-    said = words.read_out(values)
-    assert 'up to 85 % for the attack "inversion", finished for 2)' in said
+    said = words.how_well(values)
+    assert 'ends at 85 % for the attack "inversion", finished for 2.' in said
     alone = document(attack("kernel", many))
     assert words.up_to(alone) == ("17 %", "")
 
@@ -46,4 +46,4 @@ def test_an_error_of_zero_is_the_least():
 def test_upper_ends_are_printed_rounded_up():
     rate = NONE | {"trials": 1000, "high": 0.00368}
     assert "interval 0 to 1 %" in words.share(rate)
-    assert "up to 1 %" in words.read_out(document(attack("inversion", rate)))
+    assert "ends at 1 %" in words.how_well(document(attack("inversion", rate)))
