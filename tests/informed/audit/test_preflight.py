@@ -63,6 +63,15 @@ def test_unseeded_randomness_is_found():
     assert "draw everything from the key" in finding.remedy
 
 
+def seeded_by_a_key(images, labels, key):
+    return np.random.default_rng(key).normal(size=3) + images.mean()
+
+
+def test_a_key_that_numpy_gets_is_named_with_its_remedy():
+    with pytest.raises(RuntimeError, match=r"train\(images, labels, seed: int\)"):
+        check(seeded_by_a_key)
+
+
 def deaf(images, labels, key):
     return jnp.ones(3) * images.shape[1]
 
