@@ -3,9 +3,8 @@
     python -m benchmarks.budget [--only=torch_mlp] [--minutes=4] [--targets=5]
 
 Trainings of `benchmarks/trainings`, written as users write them in Flax (linen, nnx),
-Equinox, scikit-learn, NumPy (with noise) and PyTorch (extra `bench`; the CNN has
-dropout, crops, AdamW, cosine, batches of 64); and one that takes ten seconds. Data:
-letters of 28 x 28 pixels in matplotlib's fonts, of sizes, places and angles at random;
+Equinox, scikit-learn, NumPy (with noise) and PyTorch (extra `bench`). Data: letters of
+28 x 28 pixels in matplotlib's fonts, of sizes, places and angles at random;
 fixed set 300. Meanwhile `--jobs` processes multiply matrices without end.
 
 A line has: code, minutes, seconds (of the whole command, imports and page included),
@@ -32,7 +31,7 @@ from informed.report import words
 
 _CODES = (
     "flax_linen", "flax_nnx", "equinox_mlp", "torch_mlp", "sklearn_mlp",
-    "numpy_private", "torch_cnn", "slow",
+    "numpy_private",
 )  # fmt: skip
 _TRAININGS = Path(__file__).parent / "trainings"
 _LETTERS, _SIZE, _COUNT = "ABCDEFGHIJ", 28, 1800
