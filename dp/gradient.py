@@ -27,7 +27,7 @@ from dp import domain
 
 Taps = Mapping[str, Array]
 # Incremented when private training with the same key would give other weights.
-REVISION = 3
+REVISION = 4
 # The least clipping norm: squares of the entries of gradients that are longer don't
 # vanish in float32.
 _SHORTEST = 1e-12

@@ -327,7 +327,7 @@ class GradientDescent:
             has_target = jnp.any(members == num_fixed)
             if groups is not None:
                 weights = from_fixed.astype(images.dtype)
-                batch = grouped.cut(groups, images[rows], labels[rows], weights)
+                batch = grouped.cut(groups.size, images[rows], labels[rows], weights)
                 mean = self.mean_by_groups(groups, state[0], batch, target, has_target)
                 return self.update(state, mean), None
             count = from_fixed.sum() + has_target
@@ -428,7 +428,7 @@ class GradientDescent:
             images, labels = groups.prepare(fixed[0]), jnp.asarray(fixed[1])
             fixed = images, labels
             ones = jnp.ones(len(images), images.dtype)
-            pieces = grouped.cut(groups, images, labels, ones)
+            pieces = grouped.cut(groups.size, images, labels, ones)
 
         def epoch(state: State, number: Array) -> State:
             if self.privacy.on:

@@ -25,13 +25,17 @@ class Cut(NamedTuple):
 
 
 def cut(
-    groups: Groups,
+    size: int,
     images: Float[Array, "examples ..."],
     labels: Int32[Array, " examples"],
     weights: Float[Array, " examples"],
 ) -> Cut:
-    """Cut prepared images (`Groups.prepare`), labels and loss weights into groups."""
-    number = -(-len(images) // groups.size)
+    """Cut prepared images (`Groups.prepare`), labels and loss weights into groups.
+
+    Args:
+      size: the largest size of a group.
+    """
+    number = -(-len(images) // size)
     size = -(-len(images) // number)
 
     def parts(values: Array) -> Array:

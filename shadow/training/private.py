@@ -20,6 +20,9 @@ from shadow.victims import Params, Victim
 
 AnyArray = Array | np.ndarray
 Losses = Callable[[Array, Array], Array]
+# Examples whose gradients are held together. Of 784-32-10 on two busy cores, 1,000
+# examples take 64 ms so, and 656 ms all together.
+_AT_ONCE = 16
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,14 +50,18 @@ class PrivateSteps:
         """Sum clipped gradients; `part` is 1 for examples in the step, else 0."""
         images, labels = jnp.asarray(images), jnp.asarray(labels)
         groups = self.victim.form(self.form)
-        if groups is None or len(images) <= groups.size:
+        size = len(images) if groups is None else groups.size
+        if self.victim.tapped is None:
+            # One gradient an example: few at a time stay in the cache.
+            size = min(size, _AT_ONCE)
+        if len(images) <= size:
             return self._clipped_sum(params, images, labels, part)
         weights = jnp.ones(len(images), images.dtype) if part is None else part
 
         def of_group(group: grouped.Cut) -> Params:
             return self._clipped_sum(params, *group)
 
-        examples = grouped.cut(groups, images, labels, weights)
+        examples = grouped.cut(size, images, labels, weights)
         return grouped.total(of_group, params, examples)
 
     def _clipped_sum(

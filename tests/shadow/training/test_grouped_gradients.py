@@ -100,7 +100,7 @@ def test_the_size_of_groups_and_empty_images_dont_matter(size, key, rng):
         each = training.cross_entropy(victim.apply(params, images), labels)
         return (weights * each).sum()
 
-    pieces = grouped.cut(form, form.prepare(images), labels, weights)
+    pieces = grouped.cut(form.size, form.prepare(images), labels, weights)
     found = grouped.gradient(form, training.cross_entropy, params, pieces)
     expected = jax.grad(loss)(params)
     jax.tree.map(
