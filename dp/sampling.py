@@ -6,9 +6,8 @@
     print(dp.rero_bound(run, kappa=0.01))
 
 How batches are drawn decides what the noise protects: gamma is 0.884 here, but 0.0211
-under Poisson sampling. So `assumption` says what the bound of a mechanism assumes of
-the batches, and which mechanism holds where that isn't true. `informed bound` prints
-both.
+under Poisson sampling. So `assumption` says what a bound assumes of the batches, and
+which mechanism holds where that isn't true. `informed bound` prints both.
 """
 
 import dataclasses
