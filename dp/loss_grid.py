@@ -6,7 +6,8 @@ one. dp-accounting composes its distribution over the steps of training; here
     delta(epsilon) = infinite + sum over losses l > epsilon of P(l) (1 - e^(epsilon-l))
 
 is exact in between the points of the grid too. dp-accounting loops over all epsilons to
-compute the same, which took 70 % of the time of an epsilon.
+compute the same, which was 70 % of the time to compute an epsilon. `epsilon`, `delta`
+and `curve` round up by the floating-point error of composition.
 """
 
 import dataclasses
@@ -63,7 +64,7 @@ class LossGrid:
         return losses, upper, lower[::-1]
 
     def deltas(self, epsilons: Float[np.ndarray, " many"]) -> np.ndarray:
-        """Return delta at every epsilon, which may be negative."""
+        """Return delta at every epsilon; epsilons may be negative."""
         losses, upper, lower = self._tails
         k = np.searchsorted(losses, epsilons)
         at = np.minimum(k, len(losses) - 1)

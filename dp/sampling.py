@@ -1,13 +1,13 @@
-"""A private training as its script describes it: records, batch, epochs, sampling.
+"""A DP-SGD training in its script's terms: records, batch, epochs, sampling.
 
     import dp
     batches = dp.Batches(records=60000, batch=256, epochs=15, sampling="shuffled")
     run = batches.mechanism(noise_multiplier=1.1, relation="zero_out")
     print(dp.rero_bound(run, kappa=0.01))
 
-How batches are drawn decides what the noise protects, by a factor of 40 in gamma here.
-So `assumption` says what the bound of a mechanism assumes of the batches, and which
-mechanism holds where that isn't true. `informed bound` prints both.
+How batches are drawn decides what the noise protects: gamma is 0.884 here, but 0.0211
+under Poisson sampling. So `assumption` says what a bound assumes of the batches, and
+which mechanism holds where that isn't true. `informed bound` prints both.
 """
 
 import dataclasses

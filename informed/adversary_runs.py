@@ -1,6 +1,7 @@
 """Run the training algorithm A as the adversary can: unknown randomness is drawn anew.
 
-Attacks that retrain models (inversion, span, seeds, membership) use it.
+Attacks that retrain models (inversion, span, seeds, membership) do it through here, so
+that none of them uses randomness that only the developer knows.
 """
 
 from collections.abc import Callable
@@ -34,7 +35,7 @@ def adversary_runs(
         only if `starts` selects them, because they belong to no other run.
       key: draws all unknown randomness, noise included; or number of a run -> its key.
       width: number of models at once on one device, or of processes.
-      starts: number of a run -> theta_0; None: the known one, or drawn.
+      starts: number of a run -> initial weights theta_0; None: known ones, or drawn.
       own_keys: number of a run -> the key or seed of A's own randomness, as A takes it;
         None: the known one, or drawn.
       algorithm: runs in place of the known one, such as the same without noise.

@@ -1,9 +1,10 @@
 """Shrinkage of reconstructions towards the mean image, against overfitting to noise.
 
-Where theta says little, as under the noise of private training, a reconstructor that
-was fitted to noise ends farther from the target than the mean image, which everyone
-knows. The best weight between the two, on validation shadow models, has a closed form.
-It is used only where it is better by two standard errors. `trainer` fits it.
+Where the weights theta say little, as under the noise of private training, a
+reconstructor that was fitted to noise ends farther from the target than the mean image,
+which everyone knows. The best mixture of reconstruction and mean image, on validation
+shadow models, has a closed form. It is used only where it is better by two standard
+errors. `trainer` fits it.
 
 Source: least squares in one unknown; the idea is James and Stein's.
 """

@@ -1,6 +1,7 @@
 """Tabular data as examples: a row is an "image" of shape (1, features, 1) in [0, 1].
 
-Audits of training on .csv files use it. A column of numbers is scaled from its range
+Rows become images because attacks and shadow models take images. Audits of training on
+tables, from .csv files or memory, use it. A column of numbers is scaled from its range
 to [0, 1]; a column of words becomes one feature per word, 1 where it applies. Ranges
 and words of the columns count as public, as in a data sheet: they are read from the
 whole table, the targets' rows included. `Table.features` undoes the scaling, so that a

@@ -3,8 +3,8 @@
 knowledge        the threat model
 rows             their attacks by name
 candidates       from many candidates to counts with a control
-kkt/             points whose gradients make up theta (Haim et al. 2022)
-bilevel          points whose training ends at theta (Runkel et al. 2024)
+kkt/             points whose gradients make up the weights (Haim et al. 2022)
+bilevel          points whose training ends at the weights (Runkel et al. 2024)
 model_inversion  points of extreme output, the baseline
 homogeneous      their victims: bias-free ReLU networks of any depth
 weights_file     dense networks that another program trained, from a file

@@ -1,7 +1,7 @@
 """The bilevel attack: points whose training ends at the released weights.
 
-THREAT: uninformed, with labels. Knows theta*, the architecture, loss and weight decay
-of the victim, and the labels of the training points; not the points.
+THREAT: uninformed, with labels. Knows the released weights theta*, the architecture,
+loss and weight decay of the victim, and the training labels y; not the points x.
 
     min_x 1/2 |theta(x) - theta*|^2   s.t.   theta(x) = argmin_theta E(x, y; theta),
 

@@ -1,4 +1,4 @@
-"""What adversaries with weights alone know, and what their attacks return."""
+"""Types for attacks on weights alone: `shadow.threat` is for those who know records."""
 
 import dataclasses
 from typing import Any
@@ -14,7 +14,7 @@ class Architecture:
     """The knowledge of an adversary who sees weights alone; None: it isn't known.
 
     Attributes:
-      victim: the architecture of a homogeneous network, and the layout of its theta
+      victim: the architecture of a homogeneous network, and the layout of its weights
         (`uninformed.homogeneous.victim`).
       lower: the victim's training problem (`uninformed.bilevel.Lower`).
       targets: labels of the training points as numbers, (points,).
@@ -33,7 +33,7 @@ class Candidates:
 
     Attributes:
       points: (releases, candidates, inputs), as the network sees points.
-      scores: (releases, candidates), larger for candidates that explain more of theta.
+      scores: (releases, candidates), larger for those that explain more of the weights.
     """
 
     points: Float[np.ndarray, "releases candidates inputs"]

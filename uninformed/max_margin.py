@@ -1,7 +1,7 @@
 """Train victims of the KKT attack until they are near a KKT point of max margin.
 
-Gradient descent converges to it like 1 / log(steps). These faster phases have the same
-limits:
+Gradient descent converges to it like 1 / log(steps). These faster phases, of loss L
+and weights theta, have the same limits:
 
 fitting       gradient descent on log L instead of L, which is gradient flow at another
               speed (Lyu & Li 2020), with steps of at most `largest_step` |theta|

@@ -1,6 +1,6 @@
 """Model inversion and first-layer weights: baselines for attacks on weights alone.
 
-THREAT: uninformed: theta, the architecture and the range of pixels are known.
+THREAT: uninformed: weights, architecture and the range of pixels are known.
 
 `invert` searches points of extreme output within the range of pixels (prototypes of the
 classes), which need not be training points. `first_layer` returns the units' weights as

@@ -1,4 +1,4 @@
-"""Draw labelled rows of images as a PNG, for the experiments on weights alone."""
+"""Draw labelled rows of images as a PNG, so that experiments on weights look alike."""
 
 from collections.abc import Sequence
 from pathlib import Path

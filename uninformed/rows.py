@@ -1,7 +1,7 @@
 """Registry rows of the attacks on weights alone, with the knowledge that they need.
 
 `informed attacks` lists them and the contract test plays them. They can't be among
-`config.attacks`, because they don't know D_- and return many candidates, not one guess.
+`config.attacks`, because they know no record and return many candidates, not one guess.
 """
 
 import dataclasses

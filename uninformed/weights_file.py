@@ -1,4 +1,4 @@
-"""Dense ReLU networks that another program trained, from a file of their weights.
+"""Read dense ReLU networks that another program trained, so that they can be attacked.
 
 .safetensors and .npz never run code when they are read. Layers are sorted by names as
 PyTorch has them (`0.weight`, `layers.0.bias`), Haiku and Flax (`hidden_0/w`,

@@ -1,4 +1,4 @@
-"""The types of the attack registry (`attacks.registry`).
+"""Types of the registry of attacks, apart from it because the attacks import them.
 
 A `Row` describes an attack: its threat model, when it applies and how to build it.
 `Facts` about a training function decide whether the attack applies. `Material` is what

@@ -1,6 +1,6 @@
-"""The baseline attack: guess the mean image, without looking at the release.
+"""The baseline: guess the mean image, because an attack must beat it to show anything.
 
-THREAT: knows D_-, and public images if there are any. Sees nothing.
+THREAT: knows the known records D_-, and public images if there are any. Sees nothing.
 """
 
 import numpy as np

@@ -1,6 +1,7 @@
 """Membership inference by an informed adversary: which of two records was trained on?
 
-THREAT: Algorithm 2 of the paper. Knows D_-, A and the two candidates.
+THREAT: Algorithm 2 of the paper. Knows the known records D_-, the training algorithm A
+and the two candidates.
 
 `RetrainingMembership` trains with each candidate, and names the one whose model is
 nearer to the release. `ReconstructionMembership` reconstructs the target without the

@@ -1,8 +1,9 @@
 """The prior-aware attack on private training: which of m candidates was trained on?
 
-THREAT: the adversary that differential privacy itself assumes. Knows D_-, the victim,
-the clipping norm, the noise multiplier and which of D_- took part in which step; sees
-every iterate and every noisy sum of gradients; has a prior on finitely many candidates.
+THREAT: the adversary that differential privacy itself assumes. Knows the known records
+D_-, the victim, the clipping norm C, the noise multiplier sigma and which of D_- took
+part in which step; sees every iterate and every noisy sum of gradients; has a prior on
+finitely many candidates.
 
 A step reveals y = (noisy sum) - (clipped gradients of D_-): the target's clipped
 gradient, if it took part, plus noise. Candidate i, with clipped gradient g_i, has
@@ -14,7 +15,8 @@ of log(1 - q + q e^x_i), where the target takes part with probability q. Where i
 one random step of each epoch it is the sum over epochs of log mean e^x_i. The published
 score leaves out n_i, and takes for batches the largest a_i of each epoch.
 
-With a uniform prior on m candidates, success can't exceed the bound of kappa = 1/m.
+With a uniform prior on m candidates, success can't exceed the bound of kappa = 1/m, so
+the two beside each other show how much the bound may overstate.
 
 Source: Hayes, Mahloujifar and Balle 2023, Section 4; the posterior derived.
 """

@@ -1,4 +1,4 @@
-"""Build `reconn`'s attacks, which learn from shadow models, for the attack registry."""
+"""Build `reconn`'s attacks for the registry, which `reconn` itself mustn't import."""
 
 import reconn
 from informed.attacks.attack_row import Material

@@ -1,4 +1,9 @@
-"""Results of an audit's pre-flight: faults of the training function, measurements."""
+"""What the pre-flight finds before an audit: faults of training, and measurements.
+
+A faulty function would make every attack's answer worthless, so `preflight` fills these
+in and `auditing` stops on them. A fault has a remedy. `of_returned`, `of_estimator` and
+`fault_of` judge what training and predict return.
+"""
 
 import dataclasses
 from typing import Any
@@ -16,7 +21,7 @@ LEVELS = ("stops", "weakens", "note")
 
 
 class AuditStoppedError(ValueError):
-    """The audit cannot start; the message says what the user must fix."""
+    """The audit stops; the message says what the user must fix."""
 
     # Exit code of the command line.
     exit_code = 3
@@ -81,7 +86,7 @@ class Preflight:
 
     @property
     def stops(self) -> tuple[Finding, ...]:
-        """The findings that void the audit."""
+        """The findings that stop the audit."""
         return tuple(f for f in self.findings if f.level == "stops")
 
     @property

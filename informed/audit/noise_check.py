@@ -1,4 +1,4 @@
-"""Test declared noise by a few trainings: is there as much as PRIVACY says?
+"""Test by a few trainings whether the noise in PRIVACY is there, as bounds rely on it.
 
 Under noise of multiplier sigma in T steps, the weights of models of two targets are at
 most as far apart as N(0, 1) and N(mu, 1), in any direction, with

@@ -1,8 +1,11 @@
 """The pre-flight of an audit: test the user's training function by a few runs.
 
+A faulty function would make every attack's answer worthless, so this asks beforehand:
 Do the same arguments give the same weights? Do another target, another order or another
-key give other weights? Can JAX trace and differentiate the function? How long does a
-model take? Anything that voids or weakens an audit becomes a finding with a remedy.
+key give other weights? At which place does a target count? Can JAX trace and
+differentiate the function? Does it accept a record a little outside of [0, 1]? Is there
+the noise that PRIVACY declares? Does predict answer? How long does a model take?
+Anything that stops or weakens an audit becomes a finding with a remedy.
 """
 
 import dataclasses
@@ -53,10 +56,11 @@ def check(
     """Run the training function a few times; return findings and measurements.
 
     Args:
-      subject: the training function and data; its engine is determined here.
+      subject: the training function and data; its engine and the target's place are
+        chosen here.
       progress: called with the name of every test as it begins.
-      limit: seconds of the audit; optional tests may take a fifth of them. A few
-        trainings are run in any case.
+      limit: seconds that the audit has left; optional tests may take a fifth of them.
+        A few trainings are run in any case.
     Raises: RuntimeError: the function raises; FieldError: it returns no arrays.
     """
     started = time.monotonic()
@@ -170,7 +174,7 @@ class _Questions:
 
     @property
     def stopped(self) -> bool:
-        """Whether a finding voids the audit."""
+        """Whether a finding stops the audit."""
         return any(finding.level == "stops" for finding in self.findings)
 
     def say(self, level: str, what: str, remedy: str = "") -> None:

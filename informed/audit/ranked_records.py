@@ -1,4 +1,4 @@
-"""Rank attacked records by how well attacks reconstruct them, for reports' tables."""
+"""Rank records by how well attacks reconstruct them: a mean hides single records."""
 
 from typing import Any
 

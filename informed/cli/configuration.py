@@ -1,6 +1,6 @@
 """Configuration files of runs: `--config=FILE --config.field=value` to an `Experiment`.
 
-A file returns an ml_collections ConfigDict; no other module sees one.
+A file returns an ml_collections ConfigDict, because its fields can be overridden.
 """
 
 import re

@@ -1,6 +1,6 @@
 """The last stage of a run: score the reconstructions and write results.json.
 
-Unlike the attacks, it sees the targets of the released models.
+It is apart because it sees the targets of the released models, as no attack may.
 """
 
 import json

@@ -1,6 +1,7 @@
 """The attacks of a run as its configuration names them: `config.attacks.NAME`.
 
-Each names a row of `attacks.registry`, with settings and a number of targets.
+Each names a row of `attacks.registry`, with settings and a number of targets, so a run
+can play one attack with several settings.
 """
 
 import dataclasses

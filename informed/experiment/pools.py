@@ -1,4 +1,4 @@
-"""Load a run's data sets, and split them into fixed set, shadow and test targets."""
+"""Load data sets once for all stages; split them into fixed set and targets."""
 
 from typing import Any
 

@@ -1,6 +1,7 @@
 """DP bounds of a run's private training, and whether its attacks stay below them.
 
-`evaluation` writes both to results.json. The bounds are those of `dp`.
+`evaluation` writes both to results.json, because an attack above its bound would show a
+fault in training or in accounting. The bounds are those of `dp`.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Settings of victims' training in run configurations, for `shadow.GradientDescent`."""
+"""Settings of victims' training, so that a configuration can name an optimiser."""
 
 import dataclasses
 

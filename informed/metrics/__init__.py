@@ -1,4 +1,4 @@
-"""Compare attacks' guesses with the true targets: errors, baselines, success rates."""
+"""Compare guesses with targets, which no attack may see: errors, baselines, rates."""
 
 from informed.metrics.comparison import ComparedGuess, Comparison, compare
 from informed.metrics.pixels import (

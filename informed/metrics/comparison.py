@@ -1,4 +1,4 @@
-"""`informed.compare`: a table of several reconstructions of the same targets."""
+"""`informed.compare`: reconstructions beside an oracle, because errors need a scale."""
 
 import dataclasses
 

@@ -120,7 +120,7 @@ def nearest_neighbours(
 
     Args:
       targets: (targets, height, width, channels).
-      pool: everything the adversary has: D_- and the shadow targets.
+      pool: everything the adversary has: the fixed set and the shadow targets.
     """
     flat_targets = targets.reshape(len(targets), -1)
     flat_pool = pool.reshape(len(pool), -1)

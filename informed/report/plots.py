@@ -1,4 +1,4 @@
-"""Draw the pictures of a run as PNG files, and format its results as a text table."""
+"""Show a run's results: PNG pictures, because eyes judge images, and a text table."""
 
 import io
 import math

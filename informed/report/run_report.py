@@ -1,6 +1,6 @@
 """Build the `Report` of a finished `informed run` from the files of its work directory.
 
-`informed report` and `informed compare` use it.
+`informed report` and `informed compare` use it, so a run has the same page as an audit.
 """
 
 import dataclasses

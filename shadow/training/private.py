@@ -2,6 +2,7 @@
 
 `gradient_descent` trains with them. The prior-aware attack computes from them the
 releases of every step, which the strongest adversary of differential privacy sees.
+`participants` draws who is in a batch; `epochs` uses it too.
 """
 
 import dataclasses
@@ -102,7 +103,9 @@ class PrivateSteps:
         part: Float[Array, " examples"] | None,
         noise_key: Array | None,
     ) -> Params:
-        """Sum clipped gradients of D_- + z, with noise of standard deviation sigma C.
+        """Sum the clipped gradients of the known records and the target, with noise.
+
+        The noise has standard deviation noise_multiplier * clip_norm.
 
         Args:
           part: see `participants`; the target is last.

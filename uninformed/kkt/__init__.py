@@ -1,7 +1,7 @@
 """The KKT attack: reconstruct training points from a homogeneous network's weights.
 
 loss_terms       settings: the terms of the attack's loss, and its effort
-stationarity     the distance of theta from a sum of gradients at some points
+stationarity     the distance of the weights from a sum of gradients at some points
 loss             all terms of the loss of one network, and the start of a run
 descent          the attack: candidates and multipliers, from one start or many
 ceiling          training points from the first layer, given all activation patterns

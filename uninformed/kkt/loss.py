@@ -7,7 +7,8 @@ dual          multipliers below lambda_min (7)
 prior         pixels outside their range (8)
 margin        squared distances of candidates from one common margin; ours
 
-The published loss (9) is the sum of the first three.
+theta are the weights, Phi the network, x_i candidates, c_i their coefficients. The
+published loss (9) is the sum of the first three.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Settings of the KKT attack: the terms of its loss, and its effort."""
+"""Settings of the KKT attack, its loss terms and effort, which all its parts read."""
 
 import dataclasses
 from typing import Any

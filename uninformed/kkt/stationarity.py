@@ -1,11 +1,12 @@
-"""The KKT attack's residual: distance of theta from a sum of gradients at candidates.
+"""The KKT attack's residual: weights theta minus a sum of gradients at candidates.
 
     | theta - sum_i <c_i, grad Phi(x_i)> |^2, layer by layer
 
-at points x_i, with coefficients c_i (outputs,). ReLU's derivative, a step, is replaced
-by a sigmoid of slope alpha, so that the sum has derivatives with respect to x. If
-training has placed kinks on the data, as in few dimensions, a value between 0 and 1 is
-also what the KKT conditions of ReLU networks (Clarke's) ask for.
+at points x_i of the network Phi, with coefficients c_i (outputs,). Near a KKT point it
+is small at the training points, so the attack descends on it. ReLU's derivative, a
+step, is replaced by a sigmoid of slope alpha, so that the sum has derivatives with
+respect to x. If training has placed kinks on the data, as in few dimensions, a value
+between 0 and 1 is also what the KKT conditions of ReLU networks (Clarke's) ask for.
 
 Two functions compute the same number. `plain` forms the sum; `gram` multiplies out,
 

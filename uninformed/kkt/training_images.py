@@ -1,4 +1,4 @@
-"""Choose the training images of a KKT attack's victim, and held-out control images."""
+"""Choose a KKT victim's training images, and held-out ones to count chance matches."""
 
 import dataclasses
 

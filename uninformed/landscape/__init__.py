@@ -1,8 +1,8 @@
-"""The landscape experiment: where attacks on weights alone end, by where they start.
+"""The landscape experiment: do attacks end at training images only if started near?
 
 mixtures    starts: mixtures of training images, other images and noise
 runs        every attack from every start
-quantities  how well each outcome fits theta, and its distance from images
+quantities  how well each outcome fits the weights, and its distance from images
 conclusions the conclusions of Runkel et al., checked on these runs
 detection   whether an adversary can recognise recovered training images
 maps        pictures: maps, curves, images

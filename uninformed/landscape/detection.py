@@ -3,7 +3,7 @@
 Attacks end at many images, some of which are recovered training images and most are
 not. An uninformed adversary can compute three scores of an image:
 
-parameters  distance of the theta trained on the run's images from the released one
+parameters  distance of the weights trained on the run's images from released theta*
 loss        loss of theta* at the image
 span        distance of the image from the span of the first layer's weights, where
             weight decay leaves only combinations of the training images

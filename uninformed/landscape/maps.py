@@ -1,4 +1,4 @@
-"""Pictures of a landscape: Figures 1 to 12 of Runkel et al. 2024, and ROC curves."""
+"""Pictures of a landscape, to compare with Figures 1 to 12 of Runkel et al. 2024."""
 
 import itertools
 from collections.abc import Mapping, Sequence

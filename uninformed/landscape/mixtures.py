@@ -1,10 +1,14 @@
-"""The starting images of the landscape's attacks: mixtures of images and noise.
+"""Starting images of the landscape experiment: mixtures of images and noise.
 
-    l2 (l1 GT + (1 - l1) partition) + (1 - l2) noise,    l1, l2 in 0, 1/4, ..., 1,
+Does an attack with the weights alone end at training images only if it began near them?
+So every attack of `runs` begins at each of these, including ones that no attacker has:
 
-of the training images (GT), other images of the same classes (partition), and uniform
-noise. Also normal noise of any size; one image of the partition per class, repeated;
-and small perturbations of the three corners GT, partition and noise.
+    l2 (l1 truth + (1 - l1) partition) + (1 - l2) noise,    l1, l2 in 0, 1/4, ..., 1,
+
+of the training images (truth), as many other images of the same classes (the
+partition), and uniform noise. Other starts are normal noise of any size; one image of
+the partition per class, repeated; and small perturbations of the three corners truth,
+partition and noise.
 
 Source: Runkel et al. 2024, equation (10) and Sections 4.3 to 4.5.
 """

@@ -1,4 +1,4 @@
-"""Measure the landscape's outcomes: fit to theta, and distance from training images.
+"""Measure the landscape's outcomes: fit to the weights, distance from training images.
 
 L2 distances are from each image to its nearest by SSIM, in windows of 7 pixels. Because
 the KKT attack loses lengths, SSIM is the larger of the clipped image's and the

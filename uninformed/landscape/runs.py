@@ -4,9 +4,9 @@ The *landscape* of an attack on weights alone is where it ends as a function of 
 begins. A *start* is one initial image per training point, the same for all attacks. It
 may contain training images, which no adversary has (`mixtures`).
 
-`bilevel` and `matching` see theta of an affine victim or of one with a hidden layer,
-and know its labels; `kkt` sees a homogeneous network on the same images, because other
-victims have no KKT point of margin maximisation.
+`bilevel` and `matching` see the weights of an affine victim or of one with a hidden
+layer, and know its labels; `kkt` sees a homogeneous network on the same images, because
+other victims have no KKT point of margin maximisation.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Exact reconstruction from linear models, in closed form.
+"""Closed-form reconstruction from linear models: gradients cancel at an optimum.
 
 theorems          Theorems 1 and 8 of Balle et al., from parameters, link and penalty
 linear            the unknown row of a fitted estimator, from the optimum's equations

@@ -1,7 +1,8 @@
 """The closed-form attack on affine victims trained by the toolkit itself.
 
-THREAT: knows D_- and A; the release is at the optimum of the penalised loss, so neither
-initialisation nor optimiser matters. If training stopped short of the optimum, the
+THREAT: knows the known records D_- and the training algorithm A. The release is at the
+optimum of the penalised loss, so Theorem 1 (`theorems`) applies, whatever
+initialisation and optimiser were. If training stopped short of the optimum, the
 remaining gradient is attributed to the target; `residuals` shows how large it is.
 """
 

@@ -1,7 +1,8 @@
 """The closed-form attack on fitted scikit-learn models, as a row of the registry.
 
-It calls `reconstruct_sklearn` for every model, and converts units of table columns.
-THREAT: knows D_- in the units in which the model was fitted, and sees the fitted model.
+It calls `reconstruct_sklearn` for every model, and converts units of table columns,
+because audits hold records in [0, 1] and the model was fitted in the table's units.
+THREAT: knows the known records D_- in the units of the fit, and sees the fitted model.
 Needs neither the training code nor its seed.
 
 Source: Balle et al. 2022, Theorem 1; the scaler's means and the span are ours.

@@ -10,7 +10,8 @@ intercept, whose feature is 1, the residual itself is known too, and x is a quot
 (`objectives.solve`).
 
 Objective: sum_i [b(s_i) - y_i s_i] + (penalty / 2) |theta|^2 + (intercept_penalty / 2)
-t^2, where s_i = <x_i, theta> + t and b' is the mean function. All in float64.
+t^2, where s_i = <x_i, theta> + t for coefficients theta and intercept t, and b' is the
+mean function. All in float64.
 
 Source: Balle et al. 2022, Theorem 1 and Theorem 8. Differs from the printed Theorem 1:
 in the label's formula the penalty term is added to the sum of residuals, not multiplied

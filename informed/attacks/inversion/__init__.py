@@ -1,5 +1,8 @@
 """The inversion attack: solve A(D_- + z) = theta for z, by running training A again.
 
+Symbols: A is the training algorithm, D_- the known training images, z the unknown ones,
+theta = A(D_- + z) the released weights, theta_0 the initial ones, u coordinates of z.
+
 training_inversion  the attack; why it works, and how it certifies results
 inversion_config    settings
 problem             data types: release, start, problem, candidate, certificate
@@ -15,9 +18,6 @@ retraining          A as the adversary runs it; its Jacobian by derivatives,
 coordinates         scaled principal components of images
 pixel_levels        the few values that pixels of digital images take
 weight_noise        the part of theta that no reconstruction can explain
-
-Symbols: A is the training algorithm, D_- the known training images, z the unknown ones,
-theta = A(D_- + z) the released weights, theta_0 the initial ones, u coordinates of z.
 """
 
 from informed.attacks.inversion.inversion_config import InversionConfig

@@ -1,9 +1,12 @@
-"""Certify the inversion's result: it must explain theta and be determined by it.
+"""Certify the inversion's result: it must explain the weights and follow from them.
 
-At the true target, the residual is the rounding noise of A. The adversary measures this
-noise by training again with the last digits of z changed. A candidate is certified if
-the noise explains its residual, if theta determines z closely enough in every
-direction, and if z agrees with what else is known of the target.
+The adversary can't compare with the target, so this decides whether a result is surely
+exact. At the true target z, retraining (A) misses the released weights (theta) by
+rounding alone, which is measured by training again with the last digits of z changed. A
+candidate is certified if that noise explains its residual, if theta determines z
+closely enough in every direction, and if z agrees with what else is known of the
+target. If A is random, nothing is certified. `training_inversion` and `cloud_search`
+call `certify`.
 """
 
 import copy
@@ -144,8 +147,8 @@ def rounding_limit(
     """Return the squared residual above which rounding does not explain it.
 
     In chaotic training the rounding at a start may be as large as the distance of its
-    `value` to theta, and would explain any image; the truth, with the same last digits,
-    has no residual.
+    `value` (the weights trained on it) to theta, and would explain any image; the
+    truth, with the same last digits, has no residual.
     """
     distance = np.sum((value - published.theta) ** 2)
     rounding = NOISE_FACTOR * np.sum(noise.deviations**2)

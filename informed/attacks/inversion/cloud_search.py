@@ -1,7 +1,7 @@
 """The inversion's derivative-free search: briefly from every start, then from the best.
 
-Most starts do not lead to theta, such as those with a wrong label, and it is unknown
-beforehand which ones do. `clouds` does the least squares.
+Most starts do not lead to the released weights theta, such as those with a wrong label,
+and it is unknown beforehand which ones do. `clouds` does the least squares.
 """
 
 import dataclasses

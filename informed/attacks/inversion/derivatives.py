@@ -1,8 +1,8 @@
-"""Derivatives of a whole training run that is written in JAX, for the inversion.
+"""The inversion's derivatives of training (A) in JAX: several ways, as they cost much.
 
 slopes, plain     forward mode; one run carries a block of tangents, so memory is a
                   block of optimiser states, whatever the number of epochs
-slopes, in span   if A keeps its first layer in the span of the data
+slopes, in span   if training keeps its first layer in the span of the data
                   (`span_derivatives`, `response`)
 pushes, pulls     single products with the Jacobian and its transpose, for large victims
                   and images; reverse mode keeps one optimiser state per epoch

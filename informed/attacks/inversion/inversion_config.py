@@ -1,4 +1,4 @@
-"""Settings of the inversion attack: its engine and its effort."""
+"""Settings of the inversion attack, engine and effort, which all its parts read."""
 
 import dataclasses
 
@@ -9,7 +9,7 @@ ENGINES = ("auto", "derivatives", "clouds")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InversionConfig:
-    """Engine and effort of the inversion.
+    """Engine and effort of the inversion of weights theta.
 
     Attributes:
       engine: "derivatives" (`gauss_newton`), "clouds" of runs (`clouds`), or "auto":
@@ -27,7 +27,7 @@ class InversionConfig:
       starts: most further starts: for each label the guess by a kernel regression on
         those trainings and, if there are few labels, the public images of nearest
         theta.
-      draws: draws of the unknown randomness of A, over which theta is averaged.
+      draws: draws of training's unknown randomness, over which weights are averaged.
       noise_draws: trainings that measure how theta scatters over that randomness. Half
         as many components of the target are searched.
       exact_mse: a reconstruction is certified only if four times `expected_mse` is at

@@ -1,6 +1,7 @@
 """Statistics of the images that the adversary has: ranges, means and pixel levels.
 
-The inversion uses D_- and public images to choose coordinates and starting points.
+The inversion can't see the target, so it chooses coordinates and starting points by the
+known records D_- and by public images.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Guess starting images for the inversion from theta, by a few shadow models."""
+"""Guess starting images of outliers by a few shadow models: no mean resembles them."""
 
 import dataclasses
 import functools
@@ -38,7 +38,7 @@ class LabelShadows:
         return standardise, Regression.fit(weights, flat, scale=_SCALE, ridge=_RIDGE)
 
     def guess(self, theta: np.ndarray) -> Float[np.ndarray, "height width channels"]:
-        """Return the kernel regression's prediction of the image from theta."""
+        """Return the kernel regression's prediction of the image from weights theta."""
         if len(self.models) == 1:
             return self.models.images[0].astype(np.float64)
         standardise, regression = self._fitted

@@ -2,8 +2,8 @@
 
 A *level* is such a value: eight-bit images are multiples of 1/255. If the known images
 lie on levels, we assume that the target does too. If an image is within half a level of
-the truth in every pixel, rounding it to levels gives the truth exactly, which A's
-rounding noise would otherwise prevent.
+the truth in every pixel, rounding it to levels gives the truth exactly, which the
+rounding of training would otherwise prevent.
 """
 
 import numpy as np
@@ -67,7 +67,7 @@ def agree(images: Pixels, variances: Pixels, levels: int) -> bool:
 def chance(images: Pixels, levels: int, free: Bool[np.ndarray, "*shape"]) -> float:
     """Return the log-probability that free pixels are so near to levels by chance.
 
-    Pixels are free if only theta determined their values.
+    Pixels are free if only the weights determined their values.
     """
     apart = np.abs(images - nearest(images, levels))[free] * levels
     if not len(apart):

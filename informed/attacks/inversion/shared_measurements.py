@@ -1,4 +1,4 @@
-"""The inversion's measurements of training that all releases of one theta_0 share.
+"""The inversion's measurements of training that releases of one initialisation share.
 
 By these it chooses between the two engines, derivatives and the derivative-free search.
 

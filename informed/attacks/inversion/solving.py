@@ -4,8 +4,9 @@ Each stage is a least-squares problem in the leading components of every unknown
 
     |W (A(D_- + z(u)) - theta)|^2 + prior |u|^2
 
-z(u) are the images at coordinates u, and W whitens by the noise of theta. The first
-stage has few components, the last one all pixels: A is too nonlinear to start there.
+A is training, D_- its known images, theta the released weights, z(u) the images at
+coordinates u; W whitens by the noise of theta. The first stage has few components, the
+last one all pixels, because A is too nonlinear to start there.
 """
 
 import dataclasses

@@ -7,6 +7,7 @@ tangents give all columns of the Jacobian: 111 instead of 784 on MNIST, each wit
 product of rank `rank` instead of the Gram matrix. Neglected terms are of second order
 in the neglected standard deviations of the data: on MNIST at a fixed set of 1,000 and
 rank 100, the largest eigenvalue of the Jacobian's relative error is 0.2.
+D_- are the known images, theta the trained weights.
 """
 
 import functools

@@ -1,10 +1,10 @@
 """The inversion attack: exact reconstruction by solving training for the target.
 
-THREAT: knows D_-, the training algorithm A and its initialisation (and, for
-mini-batches, their order), and has public images. White-box release. The label may be
-unknown.
+THREAT: knows the known records D_-, the training algorithm A and its initialisation
+theta_0 (and, for mini-batches, their order), and has public images. White-box release:
+the weights theta. The label may be unknown.
 
-A is deterministic and differentiable, so the target is the solution of
+A is deterministic and differentiable, so the target z is the solution of
 
     min_z |A(D_- + z) - theta|^2
 

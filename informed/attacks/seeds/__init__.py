@@ -1,6 +1,6 @@
 """Find the 32-bit seed of an unknown initialisation, for the inversion to start from.
 
-recovery    the attack: the seeds whose theta_0 agrees with untrained weights
+recovery    the attack: the seeds whose initial weights agree with untrained ones
 still       weights that training leaves at a multiple of their initial value
 seed_search a pass over all seeds of a family, drawing a few weights of each
 threefry    single elements of the arrays that JAX draws

@@ -1,7 +1,7 @@
 """Recover the seed of the initialisation theta_0 of each release, by exhaustive search.
 
-THREAT: knows D_-, A, and the family of seeds that theta_0 was drawn from (which
-library, which code), not the seed. White-box release.
+THREAT: knows the known records D_-, the training algorithm A, and the family of
+theta_0's seed (which library, which code), not the seed. White-box release.
 
 Weights that training leaves unchanged are compared with the theta_0 of every seed. A
 few weights per seed suffice, so all 32 bits can be searched.

@@ -1,4 +1,4 @@
-"""Search all seeds for those whose theta_0 agrees with a release in a few weights.
+"""Search all seeds for initial weights theta_0 that agree with a few of a release.
 
 One program draws one or two weights of many seeds and compares them with the weights of
 all releases at once, on all devices (`shadow.devices.one_a_core`). The search is a

@@ -86,7 +86,7 @@ def _alone(element: int) -> Any:
 def element(
     draw: Callable[[Array], Any], number: int
 ) -> Callable[[UInt32[Array, " seeds"]], Float[Array, " seeds"]]:
-    """Return a function from seeds to one element of theta_0, to be compiled by `jit`.
+    """Return a function from seeds to one initial weight, to be compiled by `jit`.
 
     Args:
       draw: key -> theta_0, any tree of arrays whose elements are drawn independently.

@@ -1,7 +1,7 @@
 """Complete a direction to a sparse non-negative row, such as a document's word counts.
 
-The row is z = t w + V^T c, with the direction w off the span and the known rows V. It
-has n + 1 unknowns, of which t is a scale. Most of the d entries are zero, so we
+The row is z = t w + V^T c, with the direction w off the span and the n known rows V.
+It has n + 1 unknowns, of which t is a scale. Most of the d entries are zero, so we
 minimise the sum of entries, none negative: a linear program in c.
 
 The certificate: any point can make as many entries zero as it has unknowns. Here every

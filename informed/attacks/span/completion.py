@@ -1,6 +1,6 @@
 """The result of the span attack: a row completed from its direction, with evidence.
 
-`lattice`, `bag_of_words` and `guess_search` return it.
+`lattice`, `bag_of_words` and `guess_search` return it, so their rows can be compared.
 """
 
 import dataclasses

@@ -1,6 +1,7 @@
 """Find a network's first layers that stay in the span of the records, by two trainings.
 
-`span_attack` reads the target's direction from these layers.
+`span_attack` reads the target's direction from these layers. Others hold none, such as
+those that Adam updates by coordinate.
 """
 
 import dataclasses
@@ -29,7 +30,7 @@ class Layer:
 
     Attributes:
       part: the layer's place in theta.
-      start: (units, features), its weights after training on D_- with one record twice.
+      start: (units, features), its weights after training on known records, one twice.
       deviation: (features,), bound on the rounding error of each column's weights:
         `SPREAD` times that of the two trainings.
     """
@@ -54,8 +55,8 @@ def find(
 ) -> tuple[list[Layer], str]:
     """Find layers that stay in the span of the records, or say why there are none.
 
-    A is run twice: on D_- with its first record duplicated, and with another record
-    duplicated. Both leave the same initial weights off the span of D_-.
+    Training (A) is run twice on the known records D_-: with the first duplicated, and
+    with another. Both leave the same initial weights off the span of D_-.
 
     Args:
       knowledge: D_-, the algorithm and its initialisation.

@@ -1,7 +1,7 @@
 """Complete a direction to a record by training on guesses, for real-valued records.
 
-The direction leaves n + 1 numbers open: the target is z = t w + V^T c, with its
-direction w off the span and the known records V. The first layer ends as
+With n known records V, the direction w off their span leaves n + 1 numbers open, t and
+c: the target is z = t w + V^T c. The first layer ends as
 W = s W_0 + sum_i alpha_i x_i^T + alpha_z z^T. So an error dz
 of a guess shifts it by alpha_z dz^T and by the response of the other alphas. alpha_z is
 read off the span in each training, so this first part is known before any column of the

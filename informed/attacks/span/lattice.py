@@ -1,11 +1,11 @@
 """Complete a direction to a row of integers, such as genotypes or pixels in bytes.
 
-The row lies on a grid, and in the (n + 1)-dimensional span of the known rows and the
+The row lies on a grid, and in the (n + 1)-dimensional span of the n known rows and the
 direction, out of d dimensions. We find it by alternating rounding and projection, or by
-approximate message passing. The row is certain under two conditions.
-The remaining d - n - 1 equations hold to more digits than are needed to index a row of
-the grid. And they all hold to the precision of the direction: one wrong value in a
-known row would violate one of them.
+approximate message passing. The row is certain under two conditions. The remaining
+d - n - 1 equations hold to more digits than are needed to index a row of the grid. And
+they all hold to the precision of the direction: one wrong value in a known row would
+violate one of them.
 
 Message passing. The direction w = P a z is the missing row's part off the span: d - n
 equations for d columns. Each column takes few values, with frequencies estimated from

@@ -1,9 +1,10 @@
 """Complete directions to one or several missing rows, by the method for their columns.
 
-Integer columns go to `lattice`, sparse non-negative rows to `bag_of_words`.
-If k rows are missing, a layer of k outputs or more shows the span of their directions.
-Its points along one random direction contain a multiple of every missing row, so
-completing a single row finds one of them. It then counts as known, and we repeat.
+No method suits all columns, so integers go to `lattice`, and sparse non-negative rows
+to `bag_of_words`. If k rows are missing, a layer of k outputs or more shows the span of
+their directions. Its points along one random direction contain a multiple of every
+missing row, so completing a single row finds one of them. It then counts as known, and
+we repeat.
 """
 
 import dataclasses

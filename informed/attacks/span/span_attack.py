@@ -1,14 +1,19 @@
-"""The span attack on networks, as a row of the registry: read targets off first layers.
+"""The span attack on networks, as an entry of the registry: targets off first layers.
 
-THREAT: knows D_- and sees the weights of that layer, converged or not. Two trainings on
-D_- with one of its records duplicated give the layer's weights without the target, to
-be subtracted, and measure rounding. They need A, its initialisation and its key.
+Inputs meet the first layer first. So its weights hold the direction of the target's
+part orthogonal to (off) the span of the known records D_-, wherever training stops.
+That needs a dense layer, more features than known records, and updates that are sums of
+gradients, but no optimum.
 
-The direction off the span exists for any training whose updates are sums of gradients;
-the same two trainings test whether A is of that kind. Discrete levels or sparsity
-complete the direction to a row. If they don't, and A can be run, the n + 1 unknown
-numbers are searched by training on guesses (`guess_search`); otherwise the guess is the
-mean of D_-.
+THREAT: knows D_-, sees all weights, and reads the first layer's. Two trainings on D_-
+with one record duplicated test the updates, measure rounding, and give the layer's
+weights without the target, to be subtracted. These trainings need the code, its initial
+weights and its seed.
+
+Discrete levels or sparsity complete the direction to a row. If they don't, a search by
+training on guesses (`guess_search`) finds the numbers left open, one more than there
+are known records; not for tables, and only of a single direction. Without a row the
+guess is the mean of D_-.
 
 Fitted linear models of scikit-learn are attacked by `closed_form.estimator_attack`.
 

@@ -1,9 +1,9 @@
 """Check that a reconstructed integer row is unique: does another fit the equations too?
 
-The rows as far from the span as z are s z + sum m_i k_i: multiples of z plus known rows
-k_i, since neither sign nor length of a direction is known. Combinations of few terms
-are tried. For more terms, or if several missing rows add up, we estimate how many such
-rows would be on the grid by chance.
+The rows as far from the span as the result z are s z + sum m_i k_i: multiples of z plus
+known rows k_i, since neither sign nor length of a direction is known. Combinations of
+few terms are tried. For more terms, or if several missing rows add up, we estimate how
+many such rows would be on the grid by chance.
 """
 
 from collections.abc import Iterator

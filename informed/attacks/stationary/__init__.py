@@ -1,7 +1,7 @@
-"""Reconstruct the target of a converged network, without seed or initialisation.
+"""Reconstruct the target of a converged network without seed: its gradients cancel.
 
 stationary_attack  the attack: closed form, then the most probable target
-gradients          gradients and Hessian of the penalised loss at theta, in float64
+gradients          gradients and Hessian of the penalised loss at a release, in float64
 spread             how much gradient training leaves, as a function of curvature
 """
 

@@ -1,9 +1,10 @@
-"""Gradients of the penalised loss at a released theta, in float64.
+"""Gradients of the penalised loss at released weights theta, in float64.
 
     g(theta) = sum over D_- of grad loss + (n + 1) decay theta
 
-At a stationary point of training on D_- + z this is minus grad loss(z; theta), for any
-initialisation. `stationary_attack` solves this equation for z.
+D_- are the n known records. At a stationary point of training on D_- and the target z
+this is minus grad loss(z; theta), for any initialisation. `stationary_attack` solves
+this equation for z.
 """
 
 import jax

@@ -1,9 +1,9 @@
 """The gradient that training leaves at its end, as a function of curvature.
 
-At a release the whole gradient G = g + grad loss(z) would be zero if training had
-converged. In the eigenbasis of the Hessian, E[(v_i . G)^2] = f(lambda_i) is a smooth
-function: steep directions converge first. It is learned from the adversary's own
-models, whose z is known, and weights the equations in `stationary_attack`.
+At a release the gradient G, of the known records (g) and the target z, would be zero if
+training had converged. In the eigenbasis of the Hessian, E[(v_i . G)^2] = f(lambda_i)
+is a smooth function: steep directions converge first. It is learned from the
+adversary's own models, whose z is known, and weights `stationary_attack`'s equations.
 """
 
 import dataclasses
