@@ -205,7 +205,9 @@ def _released(state: AuditState, count: int, progress: Progress) -> trials.Model
     secret = state.subject.contract.private  # whoever knows the seed knows the noise
     if kept is not None and len(kept[0]["weights"]) >= count:
         weights = kept[0]["weights"]
-        return trials.Models(subject=state.subject, released=weights, secret=secret)
+        models = trials.Models(subject=state.subject, released=weights, secret=secret)
+        shadows = state.ledger.part("shadows")
+        return models if shadows is None else models.shadowed(shadows[0]["weights"])
     models = trials.train(
         state.subject, targets=count, secret=secret, progress=progress
     )
@@ -237,14 +239,12 @@ def _play(
     elif row.name == "inversion" and not plan.inversion_seconds:
         why = "it would finish no record in its time, which other attacks got"
         known = {"why_not": why, "needs": plan.inversion_of_one, "late": True}
-    elif row.shadows and "shadow models" in schedule.parts and not models.seconds:
-        kept = ledger.part("shadows")
+    elif row.shadows and "shadow models" in schedule.parts and models.untrained:
         models = state.models = trials.with_shadows(
             models,
             plan.most_shadows,
             limit=schedule.limit("shadow models"),
             fewest=timetable.FEWEST_SHADOWS,
-            kept=None if kept is None else kept[0]["weights"],
             progress=progress,
         )
         if models.shadows is not None:

@@ -58,6 +58,19 @@ class Models:
         return self.subject.split.test.take(np.arange(len(self.released)))
 
     @property
+    def untrained(self) -> bool:
+        """Whether no time was spent on shadow models yet."""
+        return self.shadows is None and not self.seconds
+
+    def shadowed(self, weights: np.ndarray) -> "Models":
+        """Return these models with shadow models of the first public records."""
+        subject = self.subject
+        public = subject.split.shadow.take(np.arange(len(weights)))
+        layout = subject.layout()
+        shadows = ShadowModels.of(weights, public, layout)
+        return dataclasses.replace(self, shadows=shadows)
+
+    @property
     def weights(self) -> Release:
         """The weights alone, as a release of all of theta."""
         return publish(self.subject.only(WEIGHTS)(self.released))
@@ -133,7 +146,6 @@ def with_shadows(
     *,
     limit: float = float("inf"),
     fewest: int = 1,
-    kept: np.ndarray | None = None,
     progress: Progress = lambda _: None,
 ) -> Models:
     """Add shadow models, as many as can be trained within a time limit.
@@ -143,7 +155,6 @@ def with_shadows(
       count: largest number of shadow models.
       limit: seconds; a batch that would end later isn't begun.
       fewest: smallest useful number; with fewer, none are added.
-      kept: weights of the first ones, from an audit that was cut off.
       progress: called with the name of the step.
     """
     if not count or not models.released.shape[1]:
@@ -151,10 +162,10 @@ def with_shadows(
     public = models.subject.split.shadow
     factory = models.subject.factory("shadow", answers=True, secret=models.secret)
     progress(f"training up to {count} shadow models")
-    batches = [] if kept is None else [kept]
+    batches: list[np.ndarray] = []
     clock, last, stopped = limits.Clock(limit), 0.0, ""
     together = factory.models_at_once
-    for start in range(sum(map(len, batches)), count, together):
+    for start in range(0, count, together):
         if batches and last >= clock.left:
             break
         began = clock.passed
@@ -174,9 +185,7 @@ def with_shadows(
     if len(weights) < fewest:
         why = f"no shadow models: only {len(weights)} in their time"
         return dataclasses.replace(models, why_no_shadows=why)
-    layout = factory.algorithm.layout(factory.fixed)
-    shadows = ShadowModels.of(weights, public.take(np.arange(len(weights))), layout)
-    return dataclasses.replace(models, shadows=shadows)
+    return models.shadowed(weights)
 
 
 def listed(checked: Preflight) -> list[dict[str, Any]]:

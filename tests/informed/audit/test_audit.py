@@ -136,7 +136,7 @@ def test_nothing_found_is_called_no_protection(audit):
             }
             row |= {"success": none, "exact": none, "certified": None}
     first, _ = words.first_lines(values)
-    assert "no protection" in first
+    assert words.verdict(values).endswith("That is no protection.")
     assert "40 %" in first
     assert not re.search(
         r"\b(safe|secure|protected)\b", " ".join(words.first_lines(values))

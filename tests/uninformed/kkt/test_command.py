@@ -116,10 +116,11 @@ def test_weights_of_another_program_have_a_margin(theirs, tmp_path):
             experiment.foreign(config.attack, turned, file)
 
 
-@pytest.mark.parametrize("option", ["--weights=a.npz", "--data=digits"])
+@pytest.mark.parametrize("option", ["--weights", "--data"])
 def test_weights_and_data_come_together(option, tmp_path, capsys):
+    (tmp_path / "a.npz").touch()
     with pytest.raises(SystemExit):
-        cli.main(["kkt", option, f"--workdir={tmp_path}"])
+        cli.main(["kkt", f"{option}={tmp_path}/a.npz", f"--workdir={tmp_path}"])
     assert "--weights and --data together" in capsys.readouterr().err
 
 
