@@ -1,4 +1,8 @@
-"""docs/reproducing.md, from the register and from what was found; and its check."""
+"""docs/reproducing.md and a page a row, from the register and the results; their check.
+
+The page of the site has one table a paper. Each measured row has a page of its own in
+`benchmarks/papers/pages`, with its numbers, pictures, rule and provenance.
+"""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -9,6 +13,7 @@ from benchmarks.papers.row import Row
 from shadow import files
 
 FILE = results.ROOT / "docs" / "reproducing.md"
+PAGES = Path(__file__).parent / "pages"
 _TEMPLATE = Path(__file__).parent / "page.md"
 _PAPERS = {
     "balle": "Balle, Cherubin and Hayes 2022",
@@ -19,27 +24,54 @@ _HOLDS = {True: "yes", False: "**no**", None: "can't be told"}
 
 
 def write() -> None:
-    """Write the page."""
-    files.write_bytes(FILE, text().encode())
+    """Write all pages."""
+    written = pages()
+    for path, content in written.items():
+        files.write_bytes(path, content.encode())
+    for path in {*PAGES.glob("*.md")} - written.keys():
+        path.unlink()
 
 
 def check() -> None:
-    """Raise ValueError where the page has a gap, or is not the one that this gives."""
+    """Raise ValueError where a page has a gap, or is not the one that this gives."""
     for row in register.ROWS:
         if results.read(row) is None and not row.needs:
             raise ValueError(
                 f"The row {row.paper}/{row.name} has no result and doesn't say what it"
                 f" needs: python -m benchmarks.papers run {row.name}"
             )
-    if FILE.read_text() != text():
-        raise ValueError(f"{FILE} is stale: python -m benchmarks.papers page")
+    wanted = pages()
+    there = {path: path.read_text() for path in (FILE, *PAGES.glob("*.md"))}
+    for path in wanted.keys() | there.keys():
+        if wanted.get(path) != there.get(path):
+            raise ValueError(f"{path} is stale: python -m benchmarks.papers page")
 
 
-def text() -> str:
-    """The page."""
-    return _TEMPLATE.read_text().format(
-        summary="\n\n".join(_summaries()), rows="\n\n".join(_sections())
+def pages() -> dict[Path, str]:
+    """Return the text of each page, by its file."""
+    template = _TEMPLATE.read_text()
+    text = template.format(
+        broken="\n".join(_broken()), summary="\n\n".join(_summaries())
     )
+    measured = {
+        PAGES / f"{_anchor(row)}.md": "\n".join(_section(row, found)) + "\n"
+        for row in register.ROWS
+        if (found := results.read(row)) is not None
+    }
+    return {FILE: text, **measured}
+
+
+def _link(row: Row) -> str:
+    return f"[{row.title}](../benchmarks/papers/pages/{_anchor(row)}.md)"
+
+
+def _broken() -> Iterator[str]:
+    """Say of each claim that doesn't hold why, in a line."""
+    for row in register.ROWS:
+        found = results.read(row)
+        if found is not None and found["holds"] is False:
+            claim = f"{_PAPERS[row.paper]}, {_link(row)}: *{row.claim}*"
+            yield f"- {claim} {found['verdict']}"
 
 
 def _summaries() -> Iterator[str]:
@@ -57,10 +89,10 @@ def _summaries() -> Iterator[str]:
             "",
         ]
         if shown:
-            lines += ["| | theirs | ours | holds |", "|---|---|---|---|"]
+            lines += ["| | claim | theirs | ours | size | holds |", "|" + "---|" * 6]
             lines += [
-                f"| [{row.title}](#{_anchor(row)}) | {values['theirs']} |"
-                f" {values['ours']} | {_held(row, values)} |"
+                f"| {_link(row)} | {row.claim} | {values['theirs']} |"
+                f" {values['ours']} | {_size(values)} | {_held(row, values)} |"
                 for row, values in shown
             ]
             lines.append("")
@@ -69,13 +101,6 @@ def _summaries() -> Iterator[str]:
             lines += ["| not measured | the paper says | needs |", "|---|---|---|"]
             lines += [f"| {row.title} | {row.claim} | {row.needs} |" for row in rest]
         yield "\n".join(lines).rstrip()
-
-
-def _sections() -> Iterator[str]:
-    for row in register.ROWS:
-        found = results.read(row)
-        if found is not None:
-            yield "\n".join(_section(row, found))
 
 
 def _is_in_part(row: Row, found: Mapping[str, Any]) -> bool:
@@ -89,8 +114,7 @@ def _held(row: Row, found: Mapping[str, Any]) -> str:
 
 def _section(row: Row, found: Mapping[str, Any]) -> Iterator[str]:
     about = found["provenance"]
-    yield f"({_anchor(row)})="
-    yield f"### {row.title}"
+    yield f"# {_PAPERS[row.paper]}: {row.title}"
     yield ""
     yield f"*{row.claim}*"
     yield ""
@@ -103,7 +127,7 @@ def _section(row: Row, found: Mapping[str, Any]) -> Iterator[str]:
         yield from _table(found["lines"])
         yield ""
     for picture in found["pictures"]:
-        yield f"![{picture['caption']}](images/papers/{picture['file']})"
+        yield f"![{picture['caption']}](../../../docs/images/papers/{picture['file']})"
         yield ""
         yield f"*{picture['caption']}*"
         yield ""
@@ -116,6 +140,10 @@ def _section(row: Row, found: Mapping[str, Any]) -> Iterator[str]:
         f" {_time(about['seconds'])} on {about['device']}; commit {about['commit']},"
         f" jax {about['versions']['jax']}{_made(about)}."
     )
+
+
+def _size(found: Mapping[str, Any]) -> str:
+    return found["size"].rstrip(".") if found["size"] else ""
 
 
 def _table(lines: list[Mapping[str, Any]]) -> Iterator[str]:
