@@ -3,7 +3,7 @@
 Command:   informed run --config=configs/mnist.py --workdir=runs/mnist
 Data:      TFDS_DATA_DIR with a prepared mnist
 Hardware:  two CPU cores: 315 s shadow models, 10 epochs of the RecoNN at 60 s
-Expected:  @@EXPECTED@@
+Expected:  seed 6: RecoNN 0.0021 (standard error 0.0003), NN oracle 0.0240
 
 Sizes:     mnist.py:residual is the default; :cpu has the paper's network in its place;
            :paper has the paper's size; :smoke is for tests; :published has the paper's
