@@ -1,7 +1,7 @@
 """Run the training algorithm A as the adversary can: unknown randomness is drawn anew.
 
-Attacks that retrain models (inversion, span, seeds, membership) do it through here, so
-that none of them uses randomness that only the developer knows.
+Attacks that retrain models (inversion, membership, span, seeds, stationary) do it
+through here, so that none of them uses randomness that only the developer knows.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,8 @@
 """The reconstruction and the membership game: play an attack, return error or success.
 
-Balle et al. 2022 define adversaries by them (Algorithms 1 and 2), so scores compare. A
-is the training algorithm, D_- its known records, z the target, theta the weights.
+Users and `benchmarks/papers/balle/membership.py` call them. Balle et al. 2022 define
+adversaries by them (Algorithms 1 and 2), so scores compare. A is the training
+algorithm, D_- its known records, z the target, theta the weights.
 """
 
 import dataclasses

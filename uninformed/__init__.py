@@ -1,4 +1,4 @@
-"""Attacks by adversaries who have only the weights, to compare with the informed one.
+"""Attacks by adversaries who know no record, to compare with the informed one.
 
 knowledge        the threat model
 rows             their attacks by name
@@ -10,8 +10,8 @@ homogeneous      their victims: bias-free ReLU networks of any depth
 weights_file     dense networks that another program trained, from a file
 max_margin       the training of these victims, until near a KKT point
 pieces           checkpoints for long loops of steps
-landscape/       where attacks end, as a function of where they start
+landscape/       where attacks end, by where they start
 montage          pictures of images in rows
 
-Only the command line imports this package, by name.
+No other package imports this one; `informed kkt|landscape|bilevel|attacks` load it.
 """

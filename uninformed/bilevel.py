@@ -1,20 +1,20 @@
-"""The bilevel attack: points whose training ends at the released weights.
+"""Search for training points whose training ends at the released weights.
 
-THREAT: uninformed, with labels. Knows the released weights theta*, the architecture,
-loss and weight decay of the victim, and the training labels y; not the points x.
+`rows` and `landscape.runs` call this bilevel attack. THREAT: uninformed, with labels.
+Knows the released weights theta*, the architecture, loss and weight decay of the
+victim, and the training labels y; not the points x.
 
     min_x 1/2 |theta(x) - theta*|^2   s.t.   theta(x) = argmin_theta E(x, y; theta),
 
-E the mean squared error halved plus mu/2 |theta|^2. The lower problem is solved to a
-stated tolerance, in closed form where the victim is affine. With v = theta(x) - theta*
-and H p = v, H the Hessian of E, the gradient of the upper problem is
+E the mean squared error halved plus mu/2 |theta|^2. The lower problem is solved in
+closed form for an affine victim, else to a tolerance or a number of steps. With
+v = theta(x) - theta* and H p = v, H the Hessian of E, the upper problem's gradient is
 
     - grad_x <grad_theta E(x, y; theta(x)), p>,
 
 p and theta(x) held fixed. The paper prints the other sign. `matching` is its problem
-(3), min_x |grad_theta E(x, y; theta*)|^2.
-
-Parameters are one vector; everything can be put under `vmap`.
+(3), min_x |grad_theta E(x, y; theta*)|^2. Parameters are one vector; everything can be
+put under `vmap`.
 
 Source: Runkel et al. 2024, equations (2), (3), (7).
 Checked: tests/uninformed/test_bilevel.py (autodiff through the closed form to 1e-6;

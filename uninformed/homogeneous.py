@@ -1,10 +1,10 @@
-"""Homogeneous ReLU networks: the victims of attacks that know only the weights.
+"""Dense ReLU networks, the victims of the KKT attack and of model inversion.
 
 They have L dense layers of ReLUs without biases, or with biases in the first layer
 only. Then scaling all parameters by c scales the output by c^L, and gradient flow on a
-loss with exponential tails tends, in direction, to a KKT point of margin maximisation.
-With biases in all hidden layers the network isn't homogeneous and this result doesn't
-hold; the attack is tried on such networks too.
+loss with exponential tails tends, in direction, to a KKT point of margin maximisation,
+on which the attack rests. With biases in all hidden layers the network isn't
+homogeneous and this result doesn't hold; the attack is tried on such networks too.
 
 Points here are rows (points, pixels), not images, because the networks are dense.
 

@@ -1,7 +1,7 @@
 """Train victims of the KKT attack until they are near a KKT point of max margin.
 
-Gradient descent converges to it like 1 / log(steps). These faster phases, of loss L
-and weights theta, have the same limits:
+`kkt.experiment` trains by it. Gradient descent converges like 1 / log(steps). These
+phases, of loss L and weights theta, are faster; the first two have the same limits:
 
 fitting       gradient descent on log L instead of L, which is gradient flow at another
               speed (Lyu & Li 2020), with steps of at most `largest_step` |theta|
@@ -14,7 +14,8 @@ weight_decay  or after fitting: descent of L + lambda / 2 |theta|^2, whose stati
 
 Gradients of the first layer lie in the span of the points. With fewer points than
 inputs the network is therefore trained on their coordinates in an orthonormal basis,
-which is the same up to rounding. Initial weights outside only shrink with the norm.
+which is the same up to rounding, except for Adam (`weight_decay`). Initial weights
+outside the span are only scaled.
 
 Source: Haim et al. 2022, Section 3; Buzaglo et al. 2023 (weight decay).
 Checked: tests/uninformed/test_max_margin.py (training without the span; identities of

@@ -1,8 +1,8 @@
-"""Types of the registry of attacks, apart from it because the attacks import them.
+"""Types by which attacks are listed, chosen and built, apart from `registry`.
 
-A `Row` describes an attack: its threat model, when it applies and how to build it.
-`Facts` about a training function decide whether the attack applies. `Material` is what
-the attack is built from, such as shadow models. Runs and audits use all three.
+They are apart because attacks import them. A `Row` describes an attack: its threat
+model, when it applies and how to build it. `Facts` about training decide whether it
+applies. It is built from `Material`, such as shadow models. Runs and audits use all.
 """
 
 import dataclasses

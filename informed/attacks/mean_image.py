@@ -1,6 +1,7 @@
-"""The baseline: guess the mean image, because an attack must beat it to show anything.
+"""Guess the mean image: the baseline that an attack must beat to show anything.
 
-THREAT: knows the known records D_-, and public images if there are any. Sees nothing.
+THREAT: knows the known records D_-, and public images, label and pixels if given. Sees
+nothing. Runs play it as `mean_image`.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """Membership inference by an informed adversary: which of two records was trained on?
 
-THREAT: Algorithm 2 of the paper. Knows the known records D_-, the training algorithm A
-and the two candidates.
+`games.membership_game` plays both. THREAT: Algorithm 2 of Balle et al. 2022. Knows the
+known records D_-, the training algorithm A and the two candidates.
 
 `RetrainingMembership` trains with each candidate, and names the one whose model is
 nearer to the release. `ReconstructionMembership` reconstructs the target without the

@@ -1,4 +1,4 @@
-"""The prior-aware attack on private training: which of m candidates was trained on?
+"""Attack private training with a list of candidates: which of m was trained on?
 
 THREAT: the adversary that differential privacy itself assumes. Knows the known records
 D_-, the victim, the clipping norm C, the noise multiplier sigma and which of D_- took
@@ -16,7 +16,8 @@ one random step of each epoch it is the sum over epochs of log mean e^x_i. The p
 score leaves out n_i, and takes for batches the largest a_i of each epoch.
 
 With a uniform prior on m candidates, success can't exceed the bound of kappa = 1/m, so
-the two beside each other show how much the bound may overstate.
+the two beside each other show how much the bound may overstate. That is its job, in
+`benchmarks/noisy_gradients.py`; runs and audits don't play it.
 
 Source: Hayes, Mahloujifar and Balle 2023, Section 4; the posterior derived.
 """

@@ -4,7 +4,7 @@ A new attack is one file with a callable of one of the protocols in `shadow.thre
 a frozen dataclass of settings, and one row here; or a call of `register` from the
 user's own module. Everything else picks it up by its name: `informed attacks` lists
 it, a run plays it (`config.attacks.NAME = {"type": ...}`), reports compare it, an
-audit gives it its share of the time, and the contract test plays it.
+audit plays it if its row has a share of the time, and the contract test plays it.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """The state of an audit: what is done so far, as a report at any moment.
 
-The steps of `auditing` fill it in. A report of it is whole at any time, by any thread:
-what isn't done yet is said to be missing. So a deadline always has a page.
+The steps of `auditing` fill it in. Once data are loaded, a report of it is whole at any
+time, by any thread, and says what is missing. So a deadline has a page from then on.
 """
 
 import dataclasses

@@ -1,6 +1,7 @@
 """Choose how an audit trains models, batched JAX or processes; measure their time.
 
-The time of a model limits how many an audit can train, so the fastest engine is chosen.
+The time of a model limits how many an audit can train, so `preflight` chooses the
+fastest engine by it.
 """
 
 import contextlib

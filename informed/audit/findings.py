@@ -1,8 +1,8 @@
 """What the pre-flight finds before an audit: faults of training, and measurements.
 
 A faulty function would make every attack's answer worthless, so `preflight` fills these
-in and `auditing` stops on them. A fault has a remedy. `of_returned`, `of_estimator` and
-`fault_of` judge what training and predict return.
+in, most with a remedy, and `auditing` stops on those of level "stops". `of_returned`,
+`of_estimator` and `fault_of` judge what training and predict return.
 """
 
 import dataclasses

@@ -1,13 +1,14 @@
-"""The parts of an audit that are done, kept in a folder until the whole is.
+"""Keep the finished parts of an audit in a folder until the whole is finished.
 
-An audit that was killed goes on from there with the same command, and one whose time
-was over goes on with more minutes. A part is one .npz file, which is whole or absent:
-arrays, and the other fields as JSON. Parts hold training data, as the page does.
+`auditing` goes on from there when the same command is given again: after it was killed,
+or with more minutes. A part is one .npz file, which is whole or absent: arrays, and the
+other fields as JSON. Parts hold training data, as the page does.
 
-    AUDIT.html.parts/audit.json         what the parts are of
+    AUDIT.html.parts/audit.json         a hash of what decides the parts
     AUDIT.html.parts/released.npz       weights of the released models
     AUDIT.html.parts/shadows.npz        weights of the shadow models
-    AUDIT.html.parts/trial-NAME.npz     one attack's trial
+    AUDIT.html.parts/trial-NAME.npz     an attack's trial, as far as it came
+    AUDIT.html.parts/noise.npz          the rows of `noise_game`
 """
 
 import dataclasses

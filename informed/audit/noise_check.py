@@ -1,7 +1,8 @@
-"""Test by a few trainings whether the noise in PRIVACY is there, as bounds rely on it.
+"""Test by a few trainings whether the noise that training declares is there.
 
-Under noise of multiplier sigma in T steps, the weights of models of two targets are at
-most as far apart as N(0, 1) and N(mu, 1), in any direction, with
+Bounds rely on it, so `preflight` asks. Under noise of multiplier sigma in T steps, the
+weights of models of two targets are at most as far apart as N(0, 1) and N(mu, 1), in
+any direction, with
 
     mu = 2 sqrt(T) / sigma                 (each record clipped to norm C: 2 C apart)
 

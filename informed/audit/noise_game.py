@@ -1,13 +1,13 @@
-"""Attack an audited training function at several noise levels, beside the ReRo bound.
+"""Attack an audited training function at several noise levels, beside its bound.
 
-It needs a training function that takes `noise_multiplier` and declares its steps in
-PRIVACY. The game is the one that the bounds assume: the model was trained on one of m
-candidate records, drawn uniformly, so the baseline success rate kappa is 1/m. The
-adversary knows everything but the noise, the draw and the seed, and names a candidate
-from the released weights.
+`auditing` calls it for functions that declare their steps in PRIVACY; without a keyword
+`noise_multiplier`, only their own noise is tried. The game is the one that the bounds
+assume: the model was trained on one of m candidate records, drawn uniformly, so the
+baseline success rate kappa is 1/m. The adversary knows everything but the noise, the
+draw and the seed, and names a candidate from the released weights.
 
-The attack trains models on each candidate: without noise to find the directions in
-which their weights differ, with noise to measure the scatter along these directions.
+The attack trains models on each candidate: without noise, if training allows it, to
+find the directions in which their weights differ, with noise to measure the scatter.
 It names the likeliest candidate (Gaussians of one covariance). The bound is that of
 DP-SGD as declared in PRIVACY. It holds only if the function does what PRIVACY says,
 which this file does not check.

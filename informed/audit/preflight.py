@@ -1,6 +1,6 @@
 """The pre-flight of an audit: test the user's training function by a few runs.
 
-A faulty function would make every attack's answer worthless, so this asks beforehand:
+A faulty function would make every attack's answer worthless, so `auditing` asks first:
 Do the same arguments give the same weights? Do another target, another order or another
 key give other weights? At which place does a target count? Can JAX trace and
 differentiate the function? Does it accept a record a little outside of [0, 1]? Is there

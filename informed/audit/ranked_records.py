@@ -1,4 +1,4 @@
-"""Rank records by how well attacks reconstruct them: a mean hides single records."""
+"""Rank records by how well attacks reconstruct them, for pages of audits and runs."""
 
 from typing import Any
 

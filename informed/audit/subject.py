@@ -3,8 +3,8 @@
 The data are split into four: D_-, which the adversary knows; targets, which the
 adversary doesn't know; public records, on which the adversary trains shadow models; and
 more public records for accuracy and for queries. Every model is trained on D_- and one
-target. `Subject.algorithm` makes the function a training algorithm A (`shadow`), so
-that audits play the same attacks as runs.
+more record. `auditing` prepares it. `Subject.algorithm` makes the function a training
+algorithm A (`shadow`), so that audits play the same attacks as runs.
 """
 
 import dataclasses

@@ -1,8 +1,8 @@
 """Plan an audit's time: how many models and targets, and how long for every attack.
 
-Every part gets a share of the user's time limit, so that no attack leaves others none.
-Unused time goes to later parts. Also here: how many threads to use while other jobs run
-on the machine.
+`auditing` gives every part a share of the user's time limit, so that no attack leaves
+others none. Unused time goes to later parts. Also here: how many threads to use while
+other jobs run on the machine.
 """
 
 import contextlib

@@ -1,9 +1,9 @@
 """Train the models of an audit, run every attack on them, and record the results.
 
 The attacks are rows of `informed.attacks.registry`, which also say when they apply.
-`informed.play` runs each on the same released models. The result is a `Trial` per
-attack. If an attack can't run on the user's training function, its trial says why;
-nothing is raised.
+`informed.play` runs each on the same released models. `auditing` gets a `Trial` per
+attack. If an attack can't run on the user's training function, or fails, its trial says
+why and nothing is raised.
 """
 
 import dataclasses

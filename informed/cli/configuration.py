@@ -1,6 +1,7 @@
-"""Configuration files of runs: `--config=FILE --config.field=value` to an `Experiment`.
+"""Load a run's configuration from `--config=FILE --config.field=value`.
 
-A file returns an ml_collections ConfigDict, because its fields can be overridden.
+The commands of runs and shadow models call it. A file returns an ml_collections
+ConfigDict, because its fields can be overridden.
 """
 
 import re

@@ -1,7 +1,8 @@
-"""The command line's output: stdout for results, progress on stderr, the rest in a log.
+"""An audit's output: stdout for results, progress on stderr, the rest in a log.
 
-The user's training function may print, and so may C libraries and worker processes,
-which write to the same file descriptor. `aside` redirects them all.
+`audit_command` uses it. The user's training function may print, and so may C libraries
+and worker processes, which write to the same file descriptor. `aside` redirects them
+all.
 """
 
 import argparse

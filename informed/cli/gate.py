@@ -1,9 +1,10 @@
 """A release gate, `--max-success P`: exit code 4 if an attack may succeed more often.
 
-The gate passes if every attack that applies was finished and the upper end of the 95 %
-interval of its success rate (Clopper-Pearson) is at most P. It fails closed: an attack
-that was not tried, not finished or stopped with an error was not shown to be harmless,
-and neither was a model that no attack was evaluated on.
+`audit_command` and `run_commands` close it. It passes if every attack that applies was
+finished on all records and the upper end of the 95 % interval of its success rate
+(Clopper-Pearson) is at most P. It fails closed: an attack that was not tried, not
+finished or stopped with an error was not shown to be harmless, and neither was a model
+that no attack was evaluated on.
 
 Checked: tests/informed/cli/test_gate.py.
 """

@@ -1,8 +1,9 @@
-"""The option `--registers FILE`: run a user's file that registers victims or attacks.
+"""Run a user's file that registers victims, data sets, attacks or bounds.
 
-A run's folder holds the names of its victim, data set and attacks. If the user
-registered these (docs/extending.md), a command that reads the folder needs the file
-again: no command runs code that a folder names.
+The options `--registers` and `--bounds` name it. A run's folder holds the names of its
+victim, data set and attacks. If the user registered these (docs/extending.md), a
+command that reads the folder needs the file again: no command runs code that a folder
+names.
 """
 
 import runpy

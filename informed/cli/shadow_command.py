@@ -1,4 +1,6 @@
-"""The command that trains a shadow data set, plans its cost, checks or merges stores.
+"""The command that trains the shadow models that learned attacks learn from.
+
+It also plans their cost, and describes, verifies or merges their stores:
 
 informed shadow --config=configs/mnist.py --workdir=runs/mnist
 informed shadow plan --config=configs/mnist.py:paper --devices=8

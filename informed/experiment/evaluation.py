@@ -1,6 +1,7 @@
 """The last stage of a run: score the reconstructions and write results.json.
 
-It is apart because it sees the targets of the released models, as no attack may.
+`pipeline.run` and `informed evaluate` call it. It is apart because it sees the targets
+of the released models, as no attack may.
 """
 
 import json

@@ -1,8 +1,8 @@
 """Check a run's configuration before the first model is trained, for all its stages.
 
 A mistake that shows in the last stage would cost hours. Dataclasses check single fields
-on construction. This file checks groups of fields against each other, and fields
-against the data and the installed extras.
+on construction. `pipeline` calls this for groups of fields against each other, and
+fields against the data and the installed extras.
 """
 
 import reconn

@@ -1,4 +1,4 @@
-"""Load data sets once for all stages; split them into fixed set and targets."""
+"""Load each data set once, and split it into fixed set and targets, for `pipeline`."""
 
 from typing import Any
 

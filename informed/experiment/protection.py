@@ -55,7 +55,7 @@ def accounted(developer: Factory) -> str:
 def of(
     developer: Factory, labels: Int[np.ndarray, " images"]
 ) -> dict[str, float | str | None]:
-    """Return the bounds, as fields of results.json; None if training adds no noise.
+    """Return the bounds, as fields of results.json; all None if no noise is added.
 
     Args:
       developer: the factory that trained the released models.
@@ -92,7 +92,7 @@ def against(
     *,
     known: bool = False,
 ) -> dict[str, float | int | None]:
-    """Test whether an attack stays within the bounds; None if training adds no noise.
+    """Test whether an attack stays within the bounds; all None if no noise is added.
 
     Args:
       theory: the bounds of this training, as `of` returns them.
@@ -105,8 +105,8 @@ def against(
       label_violation: the probability of as many right labels if the bound holds.
       roc_violations: number of error thresholds at which the attack recognises a
         release's own target more often than its false positives on other targets
-        allow. Those are trained on too, so the bound is that of "replace_one". None
-        with one release.
+        allow. Those are members of other releases, so the bound is that of
+        "replace_one". None with one release.
     """
     if theory["epsilon"] is None or known:
         return {"label_violation": None, "roc_violations": None}

@@ -1,7 +1,7 @@
-"""Settings of the learned attacks (RecoNN, kernel regression) in run configurations.
+"""Settings of attacks that learn from shadow models, for run configurations.
 
 `reconn` takes objects such as optimisers; a configuration names them, and this file
-builds them from the names.
+builds them from the names. `attacks.shadow_trained` trains by them.
 """
 
 import dataclasses
@@ -30,10 +30,10 @@ class ReconnConfig:
     """The settings of a learned attack, by name.
 
     Attributes:
-      kind: "network", the paper's RecoNN (`reconn.Network`), "kernel"
-        (`reconn.Kernel`), to which of the other fields only models, standardise, clip,
-        validation_fraction and shrink apply, or "refined" (`reconn.Refined`), the
-        kernel and a residual_cnn that corrects it.
+      kind: "network", the RecoNN of Balle et al. 2022 (`reconn.Network`); "kernel"
+        (`reconn.Kernel`), which uses only kernel, models, standardise, clip,
+        validation_fraction and shrink; or "refined" (`reconn.Refined`), the kernel and
+        a residual_cnn that corrects it.
       kernel: the kernel regression.
       architecture: "mlp" (Table V), "transposed_cnn" (Table VII) or "residual_cnn".
       widths, activation, input_dropout, dropout: of mlp and transposed_cnn.

@@ -27,7 +27,7 @@ class DataConfig:
     """The data sets, and how they are split.
 
     Attributes:
-      name: "digits" or the TFDS name of a prepared data set.
+      name: name of a data set, as `shadow.sources.load` takes it.
       shadow_name: another data set for the shadow targets, or None for the same one.
       num_fixed: size of the fixed set D_-.
       num_test: number of test targets; one released model each.

@@ -10,8 +10,8 @@ stores, *_of  the stores, opened if they match; victim, factory, view, fixed set
               targets of one of them
 
 The targets of the released store are the truth. Only evaluation and reports may ask for
-them; attacks are given its weights, its fixed set and the shadow store. The stages
-themselves are in `pipeline`.
+them, and `pipeline` for pixels that the adversary knows; attacks are given its weights,
+its fixed set and the shadow store. The stages themselves are in `pipeline`.
 """
 
 import contextlib

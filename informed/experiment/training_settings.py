@@ -1,4 +1,4 @@
-"""Settings of victims' training, so that a configuration can name an optimiser."""
+"""Settings of a run's training (`settings`), because files can only name optimisers."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""`informed.compare`: reconstructions beside an oracle, because errors need a scale."""
+"""`informed.compare`, for users: score guesses beside a gallery's nearest record."""
 
 import dataclasses
 

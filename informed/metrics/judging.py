@@ -2,10 +2,10 @@
 
 There are two functions, each with its own definition of success:
 
-judge     a `Trial` of an attack: a row of the table of an audit or a report. Success is
-          `Verdict.read`.
-compared  an attack of a run: a row of results.json. `success` states its mean error in
-          the words of the paper's tables.
+judge     a `Trial` of an attack: a row of the table of an audit (`audit_state`) or of
+          `informed report`. Success is `Verdict.read`.
+compared  an attack of a run: a row of results.json (`evaluation`). `success` states its
+          mean error in the words of Balle et al.'s tables.
 
 For `judge`, `baselines` are guesses without the release. Some are oracles, chosen with
 knowledge of the target, so no adversary could make them: the nearest public record, and

@@ -1,7 +1,8 @@
-"""Distances between images: MSE, LPIPS, the nearest-neighbour oracle; success rates.
+"""Measure distances between images (MSE, MAE, LPIPS), and rates of success.
 
-The oracle and its order statistics are those of Figure 3 (Balle et al. 2022, Section
-V-B). Success rates have exact confidence intervals.
+`comparison`, `judging` and `evaluation` use them. The oracle, the nearest image that
+the adversary has, and percentiles of these distances are those of Figure 3 (Balle et
+al. 2022, Section V-B). Success rates have exact confidence intervals.
 """
 
 import dataclasses

@@ -1,8 +1,9 @@
 """`Report`: the result of an audit or a run, to save as JSON, CSV or an HTML page.
 
-`Report.values` has numbers, labels and messages, but no record. Records and guesses are
-in `Report.pictures`, which only the page shows. With `redact`, the page has none of
-them, and values lose labels, messages and names.
+`Report.values` has numbers, labels and messages; an error's message may quote a record.
+Records and guesses are in `Report.pictures`, which only the page shows. With `redact`,
+the page has none of them, and values lose labels, errors' messages and names.
+`auditing` and `run_report` build it.
 """
 
 import csv
@@ -50,7 +51,7 @@ class Report:
 
     @property
     def json(self) -> str:
-        """Strict JSON: numbers, and the labels of the records; no record itself."""
+        """Strict JSON: numbers, labels and messages; an error's may quote a record."""
         return files.as_json(self.values).decode()
 
     @property

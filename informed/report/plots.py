@@ -1,4 +1,4 @@
-"""Show a run's results: PNG pictures, because eyes judge images, and a text table."""
+"""Draw a run's results as PNG pictures, and write them as a table, for the commands."""
 
 import io
 import math

@@ -1,4 +1,4 @@
-"""The KKT attack: reconstruct training points from a homogeneous network's weights.
+"""The KKT attack: reconstruct training points from a ReLU network's weights alone.
 
 loss_terms       settings: the terms of the attack's loss, and its effort
 stationarity     the distance of the weights from a sum of gradients at some points

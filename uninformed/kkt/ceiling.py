@@ -1,6 +1,7 @@
-"""A yardstick for KKT attacks: points that the first layer gives if patterns are known.
+"""Compute the points that a first layer gives to whoever knows which units are active.
 
-Near a KKT point the first layer, its biases as the weights of one more input, is
+`scoring` sets KKT attacks beside them. Near a KKT point the first layer of three, its
+biases as the weights of one more input, is
 
     sum_i lambda_i (x_i, 1) a_i^T,    a_i = D_i W_2 D'_i w_3 y_i,
 

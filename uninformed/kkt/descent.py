@@ -1,7 +1,8 @@
 """The KKT attack itself: descend on candidate training points and their multipliers.
 
 THREAT: uninformed. Knows the weights theta, the architecture, and the range of pixels;
-neither a training point nor the initialisation. It assumes equally large classes.
+neither a training point nor the initialisation. With `multipliers` it assumes equally
+large classes. `experiment` and `rows` run it.
 
 Trained long enough, theta is a combination of the gradients of its outputs at those
 training points that lie on the margin, with non-negative multipliers. The attack looks

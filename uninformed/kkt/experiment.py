@@ -1,13 +1,13 @@
 """The KKT experiment: train a victim, and run the KKT attack on it many times.
 
-A homogeneous network is trained on a few images until it is near a KKT point. The KKT
-attack sees its weights, and the mean image if that is known. It is run several times
-from random starts, and an adversary can choose runs by their loss;
-`uninformed.kkt.scoring` compares them with the training images.
+A homogeneous network is trained on a few images until it is near a KKT point, or read
+from a file (`--weights`). The KKT attack sees its weights, and the mean image if that
+is known. It is run several times from random starts, and an adversary can choose runs
+by their loss; `uninformed.kkt.scoring` compares them with the training images.
 
 The network is kept in `network.npz` and batches of runs in `search/`. An interrupted
-experiment continues after the last of fifty checkpoints of a batch or a training. A run
-doesn't depend on which others were made.
+experiment continues after the last of fifty checkpoints of a batch or a training. Up to
+rounding, a run doesn't depend on which others were made.
 
 Checked: tests/uninformed/kkt/test_search.py.
 """

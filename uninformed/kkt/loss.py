@@ -8,7 +8,7 @@ prior         pixels outside their range (8)
 margin        squared distances of candidates from one common margin; ours
 
 theta are the weights, Phi the network, x_i candidates, c_i their coefficients. The
-published loss (9) is the sum of the first three.
+published loss (9) is the sum of the first three. `descent` minimises it.
 """
 
 from collections.abc import Callable

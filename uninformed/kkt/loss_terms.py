@@ -1,4 +1,4 @@
-"""Settings of the KKT attack, its loss terms and effort, which all its parts read."""
+"""Settings of the KKT attack, its loss terms and effort, for `loss` and `descent`."""
 
 import dataclasses
 from typing import Any

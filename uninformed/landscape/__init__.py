@@ -1,4 +1,4 @@
-"""The landscape experiment: do attacks end at training images only if started near?
+"""Test whether attacks on weights alone end at training images only if started near.
 
 mixtures    starts: mixtures of training images, other images and noise
 runs        every attack from every start

@@ -1,7 +1,7 @@
 """The conclusions of Runkel et al. 2024, checked on our runs, with their figures.
 
-Starts mix training images, other images of their classes (the partition) and noise.
-Theta, the released weights, fits if an outcome explains it.
+`study` calls it. Starts mix training images, other images of their classes (the
+partition) and noise. Theta, the released weights, fits if an outcome explains it.
 
 a  from noise theta fits, but images resemble training images no more than held-out ones
 b  from the training images, these are recovered

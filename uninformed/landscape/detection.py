@@ -1,15 +1,16 @@
 """Test whether an adversary can recognise recovered training images, by ROC curves.
 
-Attacks end at many images, some of which are recovered training images and most are
-not. An uninformed adversary can compute three scores of an image:
+`study` calls it. Attacks end at many images, some of which are recovered training
+images and most are not. An uninformed adversary can compute three scores of an image:
 
-parameters  distance of the weights trained on the run's images from released theta*
+parameters  misfit of the run's images, such as the distance of weights trained on them
+            from released theta*
 loss        loss of theta* at the image
-span        distance of the image from the span of the first layer's weights, where
+span        share of the image outside the span of the first layer's weights, where
             weight decay leaves only combinations of the training images
 
-An informed adversary retrains with a guess and compares parameters. They agree to the
-last digits only for a true image.
+An informed adversary retrains an affine victim with a guess and compares parameters.
+They agree to the last digits only for a true image.
 
 Source: the question is that of Runkel et al. 2024, Section 5; the scores are ours,
 except `parameters`.

@@ -3,7 +3,8 @@
 L2 distances are from each image to its nearest by SSIM, in windows of 7 pixels. Because
 the KKT attack loses lengths, SSIM is the larger of the clipped image's and the
 stretched image's. An image is *recovered* if its SSIM with a training image exceeds
-0.4, and exceeds that with any image of the partition or any held-out one.
+0.4, and exceeds that with any image of the partition or any of 200 held-out ones.
+`study` calls `measure`.
 
 Source: Runkel et al. 2024, Table 1, Section 4.5; the paper leaves "structurally most
 similar" open. The controls are ours.

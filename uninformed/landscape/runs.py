@@ -1,4 +1,4 @@
-"""Run the landscape's attacks from every start; batches are cached on disk.
+"""Run attacks on weights alone from many starts, for `study`; batches are kept on disk.
 
 The *landscape* of an attack on weights alone is where it ends as a function of where it
 begins. A *start* is one initial image per training point, the same for all attacks. It

@@ -1,7 +1,8 @@
-"""The whole command `informed landscape`: runs, measurements, conclusions, pictures.
+"""The commands `informed landscape` and `bilevel`: runs, measurements, pictures.
 
-`run` is `informed landscape --config=configs/landscape.py --workdir=DIR`. Batches of
-starts are cached in `ends/`, so that an interrupted run resumes.
+`run` is `informed landscape --config=configs/landscape.py --workdir=DIR`; `bilevel` is
+the same with one method. Batches of starts are cached in `ends/`, so that an
+interrupted run resumes.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,9 +1,10 @@
-"""The closed-form attack on affine victims trained by the toolkit itself.
+"""The closed-form attack on models of one dense layer that the toolkit itself trained.
 
-THREAT: knows the known records D_- and the training algorithm A. The release is at the
-optimum of the penalised loss, so Theorem 1 (`theorems`) applies, whatever
-initialisation and optimiser were. If training stopped short of the optimum, the
-remaining gradient is attributed to the target; `residuals` shows how large it is.
+Runs play it as `glm`. THREAT: knows the known records D_- and the training algorithm A.
+The release is at the optimum of the penalised loss, so Theorem 1 (`theorems`) applies,
+whatever initialisation and optimiser were. If training stopped short of the optimum,
+the remaining gradient is attributed to the target; `residuals` bounds the squared
+relative error of this from below.
 """
 
 import numpy as np
@@ -30,8 +31,8 @@ class GlmAttack:
     ) -> Reconstruction:
         """Reconstruct the target of every release; needs fixed and algorithm.
 
-        Returns: images and labels; residuals: the implied relative error, squared. A
-          release that doesn't determine its target gets the mean image of D_-.
+        Returns: images and labels; residuals: a lower bound on the relative error,
+          squared. A release that doesn't determine its target gets D_-'s mean image.
         Raises: FieldError: A isn't gradient descent on an affine victim, or decays
           weights inside its optimiser.
         """

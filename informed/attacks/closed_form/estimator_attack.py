@@ -1,9 +1,9 @@
-"""The closed-form attack on fitted scikit-learn models, as a row of the registry.
+"""The closed-form attack on fitted scikit-learn models, as audits play it.
 
-It calls `reconstruct_sklearn` for every model, and converts units of table columns,
-because audits hold records in [0, 1] and the model was fitted in the table's units.
-THREAT: knows the known records D_- in the units of the fit, and sees the fitted model.
-Needs neither the training code nor its seed.
+It is the registry's row `closed_form`. It calls `reconstruct_sklearn` for every model,
+and converts units of table columns, because audits hold records in [0, 1] and the model
+was fitted in the table's units. THREAT: knows the known records D_- with their labels,
+and sees the fitted model. Needs neither the training code nor its seed.
 
 Source: Balle et al. 2022, Theorem 1; the scaler's means and the span are ours.
 """

@@ -1,16 +1,16 @@
-"""The optimum's equations of scikit-learn's linear models, solved for the unknown row.
+"""Solve the equations of a linear model's optimum for its unknown training row.
 
-Takes a fitted linear model of scikit-learn and all its training rows but one, the
-*target* (x, y), which it never sees. Parameters at the optimum satisfy
+`linear` and `theorems` call it. It takes a linear model and all its training rows but
+one, the *target* (x, y), which it never sees. Parameters at the optimum satisfy
 
     sum_i w_i loss'(s_i, y_i) (1, x_i) + (gradient of the penalty) = 0,
 
 where s_i is row i's score, w_i the weight of its class and loss' the loss's derivative
-by the score. `objectives` reads loss, penalties and weights off the estimator. `solve`
+by the score. `objectives` reads loss, penalties and weights off an estimator. `solve`
 computes the known rows' part of the sum. The rest must be the target's loss derivative
 times (1, x), so x is a quotient; with several outputs, a least-squares quotient. The
 label follows from the loss derivative and the score at x. Any real-valued label is
-consistent; a class label must come out as an integer, which is our check.
+consistent; a class label must come out as a class, up to the solver's error.
 
 Source: Balle et al. 2022, Theorem 1, for any smooth loss and any number of outputs.
 """

@@ -1,9 +1,10 @@
-"""Correct the closed form by refits, for a linear model whose solver stopped early.
+"""Correct a linear model's reconstructed row by refits, where its solver stopped early.
 
-The closed form is exact at an optimum. If the solver stops short of it, a gradient
-remains, which shifts the computed row. Refitting the model with a nearby candidate
-leaves almost the same gradient and shift, so the difference corrects the candidate.
-`linear` and `span.linear_fit` use it. Source: ours, with Anderson acceleration.
+The closed form (`linear`) is exact at an optimum. If the solver stops short of it, a
+gradient remains, which shifts the computed row. Refitting the model with a nearby
+candidate leaves almost the same gradient and shift, so the difference corrects the
+candidate. `linear` calls `refine`; `span.linear_fit` only `refit`.
+Source: ours, with Anderson acceleration.
 """
 
 import warnings
@@ -69,9 +70,7 @@ def refine(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Solve train(z) = stored, where `invert` is an approximate inverse of `train`.
 
-    A solver that stops short of the optimum leaves a gradient, which shifts the closed
-    form. Refitting with candidate z leaves nearly the same shift, so we iterate
-    z <- z + invert(stored) - invert(train(z)).
+    We iterate z <- z + invert(stored) - invert(train(z)); see the module's docstring.
 
     Args:
       invert: model -> (unknowns,), the closed form's row and output; NaN if there is

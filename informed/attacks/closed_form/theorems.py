@@ -1,8 +1,10 @@
-"""Exact reconstruction from generalised linear models, in closed form.
+"""Compute the missing training point of a generalised linear model from its optimum.
 
+`affine` and `linear` call it; users call it with parameters of models from elsewhere.
 THREAT: knows all training points but one, and the fitted parameters, which minimise the
 (penalised) negative log-likelihood to high precision. Needs no shadow models and no
-prior, whatever the optimiser was. Recovers the point and its label.
+prior, whatever the optimiser was. Recovers the point and its label; without intercept
+(Theorem 8) two candidates, from the label.
 
 At the optimum the gradient of the whole objective is zero. The known points' part of it
 can be computed, so the target's part is known: its features times its residual. With an

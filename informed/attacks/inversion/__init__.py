@@ -1,7 +1,8 @@
-"""The inversion attack: solve A(D_- + z) = theta for z, by running training A again.
+"""The inversion attack: search for the record with which training gives the weights.
 
-Symbols: A is the training algorithm, D_- the known training images, z the unknown ones,
-theta = A(D_- + z) the released weights, theta_0 the initial ones, u coordinates of z.
+Runs and audits play it as `inversion`. Symbols: A is the training algorithm, D_- the
+known training images, z the unknown ones, theta = A(D_- + z) the released weights,
+theta_0 the initial ones, u coordinates of z.
 
 training_inversion  the attack; why it works, and how it certifies results
 inversion_config    settings
@@ -15,6 +16,7 @@ clouds              least squares by clouds of training runs; cloud_regression
 certificate         whether a candidate explains theta, and is certainly exact
 retraining          A as the adversary runs it; its Jacobian by derivatives,
                     span_derivatives, response, finite_differences
+known_images        statistics of D_- and public images
 coordinates         scaled principal components of images
 pixel_levels        the few values that pixels of digital images take
 weight_noise        the part of theta that no reconstruction can explain

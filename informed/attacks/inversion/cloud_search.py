@@ -1,7 +1,8 @@
-"""The inversion's derivative-free search: briefly from every start, then from the best.
+"""The inversion's search without derivatives: briefly from every start, then the best.
 
-Most starts do not lead to the released weights theta, such as those with a wrong label,
-and it is unknown beforehand which ones do. `clouds` does the least squares.
+`training_inversion` calls it where training has kinks or derivatives failed. Most
+starts, such as those with a wrong label, don't lead to the released weights theta, and
+nobody knows beforehand which do. `clouds` does the least squares.
 """
 
 import dataclasses

@@ -1,9 +1,10 @@
 """Least squares by clouds of training runs: for functions with kinks or no derivatives.
 
-A *cloud* is a set of random points around the best guess at which the function is run.
-Near a kink, a derivative is the slope of one piece only. A step needs the slope on the
-scale of the present error, so we regress the cloud's values on its points
-(`cloud_regression`). As the guess improves, the cloud shrinks:
+`cloud_search` calls `minimise` with training as the function. A *cloud* is a set of
+random points around the best guess at which the function is run. Near a kink, a
+derivative is the slope of one piece only. A step needs the slope on the scale of the
+present error, so we regress the cloud's values on its points (`cloud_regression`). As
+the guess improves, the cloud shrinks:
 
 - The step starts from the regression's own value at the centre, which averages over
   kinks, not from the run at the centre.

@@ -1,6 +1,7 @@
-"""The inversion's least-squares solver: Gauss-Newton with a very expensive Jacobian.
+"""Least squares by Gauss-Newton where the Jacobian is very expensive.
 
-Three choices suit a function that is a whole training run:
+`solving` and `stationary_attack` call it. Three choices suit a function that is a whole
+training run:
 
 - Several dampings of a step are evaluated at once, as one batch of runs: those around
   the previous best, and others only if the best is at their edge.

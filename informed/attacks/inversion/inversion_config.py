@@ -19,13 +19,13 @@ class InversionConfig:
         them. Numbers not below that of the pixels are ignored.
       steps: most Jacobians per stage; each is reused for as many steps as it helps.
       clouds: most clouds of one search.
-      levels: whether to round images to the levels of the public images, if theta
-        agrees. There are levels if all public pixels lie on at most 256 evenly spaced
+      levels: whether to round images to the levels of the known images, if theta
+        agrees. There are levels if all their pixels lie on at most 256 evenly spaced
         values, as those of eight-bit images do.
-      neighbours: most public images per label to train on, if the mean image doesn't
+      neighbours: most known images per label to train on, if the mean image doesn't
         lead to theta.
       starts: most further starts: for each label the guess by a kernel regression on
-        those trainings and, if there are few labels, the public images of nearest
+        those trainings and, if there are few labels, the known images of nearest
         theta.
       draws: draws of training's unknown randomness, over which weights are averaged.
       noise_draws: trainings that measure how theta scatters over that randomness. Half

@@ -1,7 +1,7 @@
 """Statistics of the images that the adversary has: ranges, means and pixel levels.
 
 The inversion can't see the target, so it chooses coordinates and starting points by the
-known records D_- and by public images.
+known records D_- and by public images (`shared_measurements`).
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Guess starting images of outliers by a few shadow models: no mean resembles them."""
+"""Guess a starting image for outliers by a few trainings, for `starting_images`."""
 
 import dataclasses
 import functools

@@ -128,7 +128,7 @@ class Certificate:
       expected_mse: mean squared error per pixel that the curvature of the least-squares
         problem leaves room for.
       if_levels: whether the images are exact on condition that the target's pixels are
-        levels of the public images, which theta alone doesn't show.
+        levels of the known images, which theta alone doesn't show.
     """
 
     images: Float[np.ndarray, "unknown height width channels"]

@@ -1,8 +1,9 @@
 """Fast derivatives of the weights in the target, for inversion of large trainings.
 
-Inversion needs the Jacobian of the trained weights in the target z. One target among
-thousands of known points (D_-) moves the weights little. So we linearise the gradient
-of D_- around training on D_- alone, which is at theta_t after t steps:
+`span_derivatives` calls it. Inversion needs the Jacobian of the trained weights in the
+target z. One target among thousands of known points (D_-) moves the weights little. So
+we linearise the gradient of D_- around training on D_- alone, which is at theta_t after
+t steps:
 
     g(theta_t + delta) = g(theta_t) + H_t delta
 

@@ -1,13 +1,14 @@
 """The training algorithm A as the adversary runs it, as a function of unknown points.
 
-It returns the weights theta and their derivatives, so the solvers need to know nothing
-of training. Randomness of A that the adversary doesn't know is drawn `draws` times, and
-theta is the mean over the draws. Noise of private training is omitted instead, which
-gives the same mean to first order. More draws measure how theta scatters.
+It returns the weights theta and their derivatives, so the inversion's solvers need to
+know nothing of training; membership inference uses it too. Randomness of A that the
+adversary doesn't know is drawn `draws` times, and theta is the mean over the draws.
+Noise of private training is omitted instead, which gives the same mean to first order.
+More draws measure how theta scatters.
 
 `Programs` are compiled once for all releases; `Retraining` runs them from the initial
 weights theta_0 of one release. Its subclasses add derivatives of the whole training
-run: `derivatives` if A is written in JAX, else `finite_differences`.
+run: `derivatives` if JAX can differentiate A, else `finite_differences`.
 """
 
 import functools

@@ -1,14 +1,14 @@
-"""The inversion's measurements of training that releases of one initialisation share.
+"""Measure training once for all releases that start from the same initial weights.
 
-By these it chooses between the two engines, derivatives and the derivative-free search.
+By these measurements the inversion chooses between its two engines, derivatives and the
+derivative-free search, which trains on random clouds of images around a guess
+(`clouds`). `training_inversion` makes one object per theta_0.
 
 A is the training algorithm, which the adversary can run. A release is one model: theta
-= A(D_- + z) for known images D_- and unknown ones z. `clouds` is the derivative-free
-search, which trains on random clouds of images around a guess.
-
-Measured on first use: theta and its Jacobian at each class's mean image, theta of
-known images and of a black one, and how nonlinear training is. A runs on images that
-the adversary has or constructs; only theta of a release is used.
+= A(D_- + z) for known images D_- and unknown ones z. Measured on first use: theta and
+its Jacobian at each class's mean image, theta of known images and of a black one, and
+how nonlinear training is. A runs on images that the adversary has or constructs; only
+theta of a release is used.
 """
 
 import functools

@@ -1,12 +1,14 @@
 """The inversion's search by derivatives: from a start to a candidate, in stages.
 
-Each stage is a least-squares problem in the leading components of every unknown point:
+`training_inversion` calls it for each start. Each stage is a least-squares problem in
+the leading components of every unknown point:
 
     |W (A(D_- + z(u)) - theta)|^2 + prior |u|^2
 
 A is training, D_- its known images, theta the released weights, z(u) the images at
 coordinates u; W whitens by the noise of theta. The first stage has few components, the
-last one all pixels, because A is too nonlinear to start there.
+last one all pixels, because A is too nonlinear to start there. If A is random, there is
+one stage of as many components as the draws of its randomness resolve.
 """
 
 import dataclasses

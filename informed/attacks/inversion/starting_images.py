@@ -1,8 +1,9 @@
 """Labels to try, and images to start from, when inverting a release.
 
-Most targets are reached from the mean image of their class, so that comes first.
-Outliers, which no mean image resembles, are reached from the next starts: guesses of
-them by a small shadow attack on public images.
+`training_inversion` takes them in order. By derivatives most targets are reached from
+the mean image of their class, so that comes first. Outliers, which no mean image
+resembles, are reached from the next starts: guesses by a regression on a few trainings
+on known images. Clouds begin with these guesses.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,7 +34,7 @@ def likely_labels(
     """Return the most likely labels, best first.
 
     They are ordered by the residual of the map linearised at each class's mean image;
-    if clouds are preferred, by the nearest theta of a public image of the class.
+    if clouds are preferred, by the nearest theta of a known image of the class.
 
     Returns: labels; residual of the second label over that of the first, >= 1.
     """
@@ -187,9 +188,9 @@ def _regressed(
 ) -> list[tuple[int, np.ndarray]]:
     """Guess the image by regression on theta, label by label.
 
-    A small shadow attack: we train on some public images of each label, once for all
+    A small shadow attack: we train on some known images of each label, once for all
     releases. The guess whose theta is nearest comes first. If there are few labels,
-    public images follow.
+    known images follow.
     """
     shadows = [shared.shadows(int(label)) for label in labels]
     guesses = np.stack([shadow.guess(theta) for shadow in shadows])
@@ -205,7 +206,7 @@ def _public(
     theta: np.ndarray,
     labels: Int[np.ndarray, " candidates"],
 ) -> list[tuple[int, np.ndarray]]:
-    """Return (label, public image) pairs, nearest theta first."""
+    """Return (label, known image) pairs, nearest theta first."""
     nearest = []
     for label in labels.tolist():
         shadows = shared.shadows(label)

@@ -1,22 +1,22 @@
 """The inversion attack: exact reconstruction by solving training for the target.
 
-THREAT: knows the known records D_-, the training algorithm A and its initialisation
-theta_0 (and, for mini-batches, their order), and has public images. White-box release:
-the weights theta. The label may be unknown.
+THREAT: knows the known records D_- and the training algorithm A; for exact results also
+its initialisation theta_0 and the order of mini-batches. Uses public images. White-box
+release: the weights theta. The label may be unknown.
 
-A is deterministic and differentiable, so the target z is the solution of
+If A is deterministic, the target z is a solution of
 
     min_z |A(D_- + z) - theta|^2
 
 by damped Gauss-Newton (`gauss_newton`) through the whole training run (`retraining`).
 What makes it work:
 
-- z is expressed in principal components of public images, scaled by their standard
-  deviations (`coordinates`). We solve for few components first and for all pixels last,
-  because A is too nonlinear to start with all of them.
-- Pixels that are black in all of D_- are black in the target if their weights equal
-  those of training without the target, and otherwise certainly lit (nonzero). (With
-  Adam theta jumps between the two.)
+- z is expressed in principal components of D_- and public images, scaled by their
+  standard deviations (`coordinates`). We solve for few components first and for all
+  pixels last, because A is too nonlinear to start with all of them.
+- Behind a dense first layer, pixels that are black in all of D_- are black in the
+  target if their weights equal those of training with a black target, and otherwise
+  certainly lit (nonzero). (With Adam theta jumps between the two.)
 - The start is the mean image of a class. The derivatives there rank the candidate
   labels, and are the first step's Jacobian. If it fails, as for outliers, the next
   starts are guesses by a kernel regression on theta (`starting_images`).

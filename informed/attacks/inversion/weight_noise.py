@@ -1,8 +1,9 @@
 """Gaussian models of the noise in released weights theta, which weight the residuals.
 
-The noise is the rounding of training's arithmetic, that of published numbers, or
-randomness of training that the adversary doesn't know. To *whiten* a difference of
-theta is to scale it by the noise, so that noise alone gives entries of variance 1.
+The noise is the rounding of training's arithmetic (`certificate`), that of published
+numbers, randomness of training that the adversary doesn't know (`solving`), or kinks
+(`cloud_regression`). To *whiten* a difference of theta is to scale it by the noise, so
+that noise alone gives entries of variance 1.
 """
 
 import dataclasses

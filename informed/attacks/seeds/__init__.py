@@ -1,4 +1,4 @@
-"""Find the 32-bit seed of an unknown initialisation, for the inversion to start from.
+"""Search for the 32-bit seed of unknown initial weights, which the inversion needs.
 
 recovery    the attack: the seeds whose initial weights agree with untrained ones
 still       weights that training leaves at a multiple of their initial value

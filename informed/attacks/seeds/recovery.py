@@ -1,15 +1,14 @@
-"""Recover the seed of the initialisation theta_0 of each release, by exhaustive search.
+"""Recover the seed of each release's initial weights theta_0, by exhaustive search.
 
-THREAT: knows the known records D_-, the training algorithm A, and the family of
-theta_0's seed (which library, which code), not the seed. White-box release.
+`training_inversion` calls it where theta_0 is unknown. THREAT: knows the known records
+D_-, the training algorithm A, and the family of theta_0's seed (which library, which
+code), not the seed. White-box release.
 
-Weights that training leaves unchanged are compared with the theta_0 of every seed. A
-few weights per seed suffice, so all 32 bits can be searched.
+Weights that training only scales (`still`) are compared with the theta_0 of every seed.
+A few weights per seed suffice, so all 32 bits can be searched.
 
 A seed is reported if chance can't explain the agreement. This doesn't certify a
-reconstruction; the inversion that starts from theta_0 certifies its own.
-
-Source: ours.
+reconstruction; the inversion that starts from theta_0 certifies its own. Source: ours.
 """
 
 import dataclasses

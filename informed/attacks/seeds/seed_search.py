@@ -1,8 +1,8 @@
 """Search all seeds for initial weights theta_0 that agree with a few of a release.
 
-One program draws one or two weights of many seeds and compares them with the weights of
-all releases at once, on all devices (`shadow.devices.one_a_core`). The search is a
-generator, so its caller (`recovery`) can stop at a hit and continue later.
+One program draws one to four weights of many seeds and compares them with the weights
+of up to 32 releases at once, on all devices. The search is a generator, so its caller
+(`recovery`) can stop at a hit.
 """
 
 import dataclasses

@@ -2,12 +2,13 @@
 
 The weights of an input that is zero in all known records D_-, as a border pixel or an
 unused word, never get a gradient. Under SGD, momentum and Adam they keep their initial
-value to the last bit; under weight decay it is scaled by a known factor. Finding them
-needs no knowledge of the architecture: the adversary trains from a few initialisations,
-with a copy of a point of D_- for the target, and keeps the weights that end at the same
-multiple of their initial value theta_0 each time. A target that is nonzero in such an
-input changes that input's weights only; public images show which inputs are seldom
-nonzero. The seed search (`recovery`) compares these weights with every seed's theta_0.
+value to the last bit; weight decay, unless inside Adam, scales it by a common factor.
+Finding them needs no knowledge of the architecture: the adversary trains from a few
+initialisations, with a copy of a point of D_- for the target, and keeps the weights
+that end at the same multiple of their initial value theta_0 each time. Of these, a
+target that is nonzero in such an input changes only that input's; public images, or
+else D_-, show which inputs are seldom nonzero. `recovery` compares these weights with
+every seed's theta_0.
 """
 
 import dataclasses

@@ -1,6 +1,6 @@
 """Compute single elements of JAX's random initialisations, for many seeds at once.
 
-The seed search draws one weight for each of billions of seeds, and no others. JAX's
+The seed search (`seed_search`) draws a few weights for each of billions of seeds. JAX's
 generator is threefry, a function of a key and a counter. With the partitionable form
 (JAX's default), the random word of element i of an array depends on the key and i only.
 So we trace the user's own `draw` under a generator that fills every array with the

@@ -1,14 +1,15 @@
 """Complete a direction to a sparse non-negative row, such as a document's word counts.
 
-The row is z = t w + V^T c, with the direction w off the span and the n known rows V.
-It has n + 1 unknowns, of which t is a scale. Most of the d entries are zero, so we
-minimise the sum of entries, none negative: a linear program in c.
+`missing_rows` calls `complete`; `lattice` starts from `least` for one-hots. The row is
+z = t w + V^T c, with the direction w off the span and the n known rows V. It has n + 1
+unknowns, of which t is a scale. Most of the d entries are zero, so we minimise a
+weighted sum of entries, none negative: a linear program in c.
 
 The certificate: any point can make as many entries zero as it has unknowns. Here every
 unknown is determined more than once, and all equations agree: without any one equation
 and its repetitions, the others give the same row. In terms of least squares, no
-equation has a leverage of one. A sum of two documents is sparse as well; other outputs
-(`Direction.alone`) or integer entries show that the row is one document.
+equation has a leverage of one. A sum of two documents is sparse as well; `missing_rows`
+tests for it by other outputs, by integer entries and by equal weights.
 
 If the missing document contains a whole known document, the latter lies in the span,
 and minimisation drops it. No equation shows this, and the certificate says so.

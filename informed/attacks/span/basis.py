@@ -1,9 +1,9 @@
-"""Linear algebra of the span attack: projections off the span of the known rows.
+"""Project vectors off the span of the known rows, also of large sparse ones.
 
-We compute with the n x n matrix of inner products of n known rows of d columns, so that
-no d x d matrix is needed, and for sparse inputs no dense n x d one. This squares the
-rows' condition number, so a projection is repeated on its result to remove what remains
-in the span.
+`direction`, `lattice`, `first_layers` and `linear_fit` use it. We compute with the
+n x n matrix of inner products of n known rows of d columns, so that no d x d matrix is
+needed, and for sparse inputs no dense n x d one. This squares the rows' condition
+number, so a projection is repeated on its result to remove what remains in the span.
 """
 
 import dataclasses

@@ -1,7 +1,7 @@
-"""Detect discrete columns of the known rows: whole numbers, pixel levels and one-hots.
+"""Detect discrete columns of known rows: whole numbers, decimals, bytes and one-hots.
 
-The target's columns are assumed to take such values too, which lets `lattice` complete
-its direction to a row.
+The missing row is assumed to take such values too. `lattice` completes its direction by
+them, and `guess_search` rounds a guess to them.
 """
 
 import dataclasses
@@ -126,7 +126,7 @@ def _multiples(rows: np.ndarray, unit: float) -> np.ndarray:
 def _shared(
     discrete: np.ndarray, step: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Share one range among all columns of small ranges, and one among bytes."""
+    """Share a range among columns of one step; of whole numbers, small ranges only."""
     low, high = low.copy(), high.copy()
     for unit in np.unique(step[discrete]):
         alike = discrete & (step == unit)

@@ -1,6 +1,7 @@
-"""The result of the span attack: a row completed from its direction, with evidence.
+"""The type of a completed missing row, with the evidence that it is the right one.
 
-`lattice`, `bag_of_words` and `guess_search` return it, so their rows can be compared.
+`lattice`, `bag_of_words` and `guess_search` return it; `missing_rows`, `linear_fit` and
+`span_attack` read it.
 """
 
 import dataclasses

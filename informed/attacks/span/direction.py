@@ -1,6 +1,7 @@
-"""Read the target's direction off the span of the known rows from a layer's weights.
+"""Read a missing row's direction off the known rows' span from a layer's weights.
 
-Consider a dense layer W of the inputs whose updates are sums of gradients:
+`linear_fit` and `span_attack` begin with `read`; users `rank` a gallery by it. Consider
+a dense layer W of the inputs whose updates are sums of gradients:
 
     W = shrunk W_0 + sum_i alpha_i x_i^T.
 
@@ -285,9 +286,9 @@ def rank(direction: Direction, gallery: Any) -> Ranking:
     Args:
       gallery: (rows, features), candidates as the layer gets them; an array or a sparse
         matrix.
-    Returns: the ranking. A row is named only if its angle is within the direction's
-      error and a random row's wouldn't be. Equal rows, multiples, and rows that differ
-      by a combination of known ones are named together.
+    Returns: the ranking. A row is named only if its angle is within ten times the
+      direction's error and a random row's wouldn't be. Equal rows, multiples, and
+      rows that differ by a combination of known ones are named together.
     """
     sines = np.ones(gallery.shape[0])
     for at in range(0, len(sines), _BLOCK):

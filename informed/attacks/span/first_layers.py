@@ -1,7 +1,7 @@
-"""Find a network's first layers that stay in the span of the records, by two trainings.
+"""Select first layers whose weights change by combinations of training records only.
 
-`span_attack` reads the target's direction from these layers. Others hold none, such as
-those that Adam updates by coordinate.
+`span_attack` reads the target from them. Two trainings tell them from layers that leave
+the records' span, as Adam's updates by coordinate do; those aren't read.
 """
 
 import dataclasses

@@ -1,23 +1,27 @@
-"""Complete a direction to a row of integers, such as genotypes or pixels in bytes.
+"""Find a missing row of whole numbers (genotypes, pixels in bytes) from its direction.
+
+The direction is all that released weights show of the row: its part off the known rows'
+span, without length or sign. `missing_rows` calls `complete` for discrete columns.
 
 The row lies on a grid, and in the (n + 1)-dimensional span of the n known rows and the
-direction, out of d dimensions. We find it by alternating rounding and projection, or by
-approximate message passing. The row is certain under two conditions. The remaining
-d - n - 1 equations hold to more digits than are needed to index a row of the grid. And
-they all hold to the precision of the direction: one wrong value in a known row would
-violate one of them.
+direction, out of d dimensions. We alternate rounding and projection, from the known
+rows' mean and then from what message passing expects. The result is `sure` if the
+remaining d - n - 1 equations hold to more digits than index a row of the grid, and all
+to the direction's precision: one wrong value in a known row would violate one of them.
+`certified` also needs that no known rows make a rival (`uniqueness`), that all columns
+are settled, and that a single output can't hide an error or a sum of rows.
 
-Message passing. The direction w = P a z is the missing row's part off the span: d - n
-equations for d columns. Each column takes few values, with frequencies estimated from
-the known rows. We alternate two steps: the equations correct all columns at once, and
-each column's values get posterior probabilities. What a step received from the previous
-one is subtracted (the extrinsic mean), so that errors stay independent. Rounding and
-projecting ends at wrong rows for n / d above 0.2. Message passing recovers genotypes at
-n / d of 0.4, but not at 0.5.
+Message passing. The direction is w = a P z: the missing row z, projected off the span
+by P, times an unknown factor a (the *share*): d - n equations for d columns of few
+values, with frequencies estimated from the known rows. We alternate two steps: the
+equations correct all columns at once, and each column's values get posterior
+probabilities. What a step received from the previous one is subtracted (the extrinsic
+mean), so that errors stay independent. Rounding and projecting alone ends at wrong rows
+for n / d above 0.2; messages recover genotypes at n / d of 0.4, but not at 0.5.
 
 Source: Rangan, Schniter and Fletcher, "Vector approximate message passing" (IEEE Trans.
-Inf. Theory 65, 2019), with the projection as the linear step, and the share a fitted by
-least squares in every round.
+Inf. Theory 65, 2019), with the projection as the linear step, and the share fitted by
+least squares after the first rounds.
 """
 
 from collections.abc import Iterator
@@ -72,7 +76,8 @@ def complete(direction: Direction, known: Any) -> Completion | None:
     Args:
       direction: the direction of one missing row.
       known: (known, features), the rows that span its basis.
-    Returns: the best row of the grid; None: no columns are discrete, or too few.
+    Returns: its best row, with whether it is certified and why; None: no columns are
+      discrete, or too few, or only known rows were reached.
     """
     columns = values.of(known)
     if columns is None or direction.rank != 1:

@@ -1,13 +1,14 @@
 """The span attack on fitted linear models: reconstruct the unknown row, with its label.
 
-The model needn't be at an optimum, but needs more features than known rows. If labels
-are known, the model is refitted once with the reconstructed row: if the coefficients
-are reproduced, they certify the row and its label. `closed_form.pipelines` calls this.
+`closed_form.pipelines` calls it. The model needn't be at an optimum, but needs more
+features than known rows. If labels are known, the model is refitted with the
+reconstructed row: if the coefficients are reproduced, they certify the row and its
+label, unless the row may be a sum of two. If not, another refit tests for chance.
 
 To test whether training keeps its weights in the span of its rows, we fit the model to
 a few random rows with its own settings. With plain, averaged and quasi-Newton updates,
-only rounding is off their span. Adam, an L1 penalty, and anything else that acts on
-each coordinate separately leave a large part off it.
+only rounding is off their span; Adam, an L1 penalty, and whatever else acts on each
+coordinate separately leave a large part off it.
 """
 
 import warnings

@@ -1,10 +1,12 @@
 """Complete directions to one or several missing rows, by the method for their columns.
 
-No method suits all columns, so integers go to `lattice`, and sparse non-negative rows
-to `bag_of_words`. If k rows are missing, a layer of k outputs or more shows the span of
-their directions. Its points along one random direction contain a multiple of every
-missing row, so completing a single row finds one of them. It then counts as known, and
-we repeat.
+A direction is a row's part off the known rows' span, up to a factor. The methods are
+`lattice` for discrete columns and `bag_of_words` for sparse non-negative rows, or both
+in turn. `linear_fit` and `span_attack` complete one row; `complete_all` is for users
+who miss k rows. A layer of k outputs or more shows the span of their directions, unless
+rows have equal weight. Its points along one random direction contain a multiple of
+every missing row, so completing a single row finds one of them. It then counts as
+known, and we repeat.
 """
 
 import dataclasses
@@ -42,7 +44,7 @@ def complete(direction: Direction, known: Any) -> Completion | None:
       direction: the direction of one missing row.
       known: (known, features), the rows that span its basis.
     Returns: a certified completion if there is one, else that of the method tried
-      first; None: the known rows are neither discrete nor sparse.
+      first; None: no method gives a row.
     """
     entries = known.data if sparse.issparse(known) else np.asarray(known)
     entries = entries[entries != 0]
@@ -66,8 +68,8 @@ def complete_all(direction: Direction, known: Any) -> list[Completion]:
     Args:
       direction: the directions of any number of missing rows.
       known: (known, features), the rows that span its basis.
-    Returns: at most one completion per missing row, unordered; certified if all rows
-      are completed. For a single direction, the result of `complete`.
+    Returns: at most one completion per missing row, unordered; all or none certified,
+      as the reasons below say. For a single direction, the result of `complete`.
     """
     if direction.rank == 1:
         single = complete(direction, known)

@@ -1,14 +1,14 @@
-"""The span attack on networks, as an entry of the registry: targets off first layers.
+"""The attack on networks that reads the target from a first layer, as a registry row.
 
 Inputs meet the first layer first. So its weights hold the direction of the target's
 part orthogonal to (off) the span of the known records D_-, wherever training stops.
 That needs a dense layer, more features than known records, and updates that are sums of
-gradients, but no optimum.
+gradients, but no optimum. Runs and audits play it as `span`.
 
 THREAT: knows D_-, sees all weights, and reads the first layer's. Two trainings on D_-
 with one record duplicated test the updates, measure rounding, and give the layer's
-weights without the target, to be subtracted. These trainings need the code, its initial
-weights and its seed.
+weights without the target, to be subtracted. These trainings need the code, and its
+initial weights and seed unless the layer starts at zero.
 
 Discrete levels or sparsity complete the direction to a row. If they don't, a search by
 training on guesses (`guess_search`) finds the numbers left open, one more than there
@@ -86,7 +86,7 @@ class SpanAttack(OneByOne):
     Attributes:
       config: the attack's settings.
       table: the table that records are rows of; None: records are plain features.
-      stumbles: a reason for every release that gave no row; grows during the attack.
+      stumbles: a reason for every release without a trace; grows during the attack.
     """
 
     config: SpanConfig = dataclasses.field(default_factory=SpanConfig)
@@ -100,8 +100,8 @@ class SpanAttack(OneByOne):
 
         Args:
           release: all weights of the models.
-          knowledge: D_- (`fixed`) is needed; for layers that don't start at zero also
-            the algorithm and its initialisation. Uses labels if they are known.
+          knowledge: D_- (`fixed`) and the algorithm are needed; for layers that don't
+            start at zero also the initialisation. Uses labels if they are known.
         Raises: NotApplicableError: no first layer of such models can be read.
           LimitError: this tool can't read them, but another might.
         """
@@ -146,7 +146,7 @@ class SpanAttack(OneByOne):
 
     @property
     def note(self) -> str:
-        """Return why no target was read, if none was."""
+        """Return why the first release without a trace was not read; "": none was."""
         return self.stumbles[0] if self.stumbles else ""
 
     def _of_layers(

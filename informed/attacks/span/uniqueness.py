@@ -1,9 +1,10 @@
-"""Check that a reconstructed integer row is unique: does another fit the equations too?
+"""Before an integer row is certified, check that no other row explains the direction.
 
-The rows as far from the span as the result z are s z + sum m_i k_i: multiples of z plus
-known rows k_i, since neither sign nor length of a direction is known. Combinations of
-few terms are tried. For more terms, or if several missing rows add up, we estimate how
-many such rows would be on the grid by chance.
+`lattice` and `missing_rows` withhold the certificate if one may. A direction shows
+neither length nor sign, so every s z + sum m_i k_i, of the result z and known rows k_i,
+has the same one; those on the grid are rivals. One or two known rows are tried, and
+estimated first to save time; for more, or sums of missing rows, we only estimate how
+many rivals there would be by chance.
 """
 
 from collections.abc import Iterator
@@ -31,11 +32,11 @@ def possible(
     *,
     sums: bool = False,
 ) -> bool:
-    """Return whether another row of the grid may be as far from the rows' span.
+    """Return whether another row of the grid may have the same direction.
 
     Args:
       row: the reconstructed row, on the grid.
-      rows: the known rows.
+      rows: known rows, and other completed ones.
       columns: the values of the columns, all of them discrete.
       sums: whether the row may be the sum of two missing ones, as happens if training
         gave them equal weight.
@@ -84,7 +85,7 @@ def _one(
 
 
 def _two(base: np.ndarray, sign: float, rows: np.ndarray, columns: Columns) -> bool:
-    """Return whether the base plus or minus two of the rows is on the grid."""
+    """Return whether the base, plus a row, plus or minus another is on the grid."""
     picked = np.random.default_rng(0).integers(len(rows), size=(2, _SAMPLED))
     first = _telling(base + rows[picked[0]] + sign * rows[picked[1]], columns)
     block = max(1, _PAIRS // len(rows))

@@ -1,4 +1,4 @@
-"""Reconstruct the target of a converged network without seed: its gradients cancel.
+"""Reconstruct a converged network's target without the seed: all gradients sum to zero.
 
 stationary_attack  the attack: closed form, then the most probable target
 gradients          gradients and Hessian of the penalised loss at a release, in float64

@@ -1,4 +1,4 @@
-"""The gradient that training leaves at its end, as a function of curvature.
+"""Learn how much gradient training leaves at its end, as a function of curvature.
 
 At a release the gradient G, of the known records (g) and the target z, would be zero if
 training had converged. In the eigenbasis of the Hessian, E[(v_i . G)^2] = f(lambda_i)

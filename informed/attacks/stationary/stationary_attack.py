@@ -1,7 +1,8 @@
 """The attack on networks near a stationary point of their loss; it needs no seed.
 
-THREAT: knows the known records D_- and the training algorithm A; neither the
-initialisation nor the order of mini-batches. White-box release.
+Runs play it as `stationary`. THREAT: knows the known records D_- and the training
+algorithm A; needs neither the initialisation nor the order of mini-batches. White-box
+release.
 
 If training has converged, the gradient of the whole penalised loss is zero. The
 target's gradient is then minus that of all other records, which the adversary can
