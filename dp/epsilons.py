@@ -1,6 +1,7 @@
 """Conversions of Renyi curves, (epsilon, delta) pairs and mu to epsilon and delta.
 
-Methods `epsilon` and `delta` of `mechanisms` and `published` call them.
+mu is that of Gaussian privacy. Methods `epsilon` and `delta` of `mechanisms` and
+`published` call them; `calibration` calls `mu_of`, the way back.
 """
 
 import math
