@@ -4,6 +4,8 @@
     guess = attack(releases, knowledge, key=key)
     attack = reconn.load("runs/x")
 
+`informed.attacks.shadow_trained` offers them to runs and audits.
+
 trainer   training on shadow models; it returns an attack (`reconstructor`)
 kernel    ridge regression in closed form (`ridge`, `algebra`), and a `second_look`
 network   the paper's network: `modules`, `objective`, `optimisers`, `steps`
