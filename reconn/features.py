@@ -3,8 +3,7 @@
 `trainer` calls `fit`, which measures mean and variance on shadow models, and `read`,
 which standardises these. A `Reconstructor` standardises releases by the same
 statistics. Features that don't vary beyond float32 rounding (weights of always-black
-pixels: 14 % on MNIST) carry nothing about the target and are dropped, not divided by
-almost zero.
+pixels: 14 % on MNIST) carry nothing about the target and are dropped.
 """
 
 import dataclasses

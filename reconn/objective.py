@@ -2,8 +2,7 @@
 
 The paper uses mean absolute plus mean squared error on MNIST, and adds LPIPS and a
 discriminator's score (least-squares GAN, Mao et al. 2017) on CIFAR-10. It names no
-weights of the terms; `Loss` sets them. `perceptual` computes LPIPS; `steps` adds the
-terms.
+weights; `Loss` sets them. `perceptual` computes LPIPS; `steps` adds the terms.
 Source: Balle et al. 2022, Section V-A c), Table V.
 """
 
