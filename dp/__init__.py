@@ -2,7 +2,8 @@
 
 Usable alone. `rero_bound` takes a mechanism, which describes how a training was made
 private, and kappa, an attack's success without the model; it bounds gamma, the success
-with the model. An argument outside its range raises `domain.FieldError`, a ValueError.
+with the model. `informed bound` and audits print such bounds; `shadow` trains with
+`gradient`. An argument outside its range raises `domain.FieldError`, a ValueError.
 
 rero         the bound on reconstruction: the entry point
 sampling     a training by records, batch and epochs, and what its bound assumes
@@ -14,7 +15,7 @@ published    guarantees in numbers: epsilon, delta, Renyi curves, privacy losses
 guarantee    the base class of all mechanisms: epsilon, delta, advantage, trade-off
 bounds       the formulas of the bounds, in log space
 histories    accountant histories of Opacus and jax-privacy as mechanisms
-events       dp-accounting's events as mechanisms, and back
+events       dp-accounting's events as mechanisms
 poisson      the Poisson-subsampled Gaussian: moments and privacy losses
 lattice      sums of likelihood ratios, rounded to the safe side
 loss_grid    privacy losses: delta of epsilon and back
@@ -27,7 +28,7 @@ calibration  the least noise for a gamma, an advantage or an epsilon
 rates        measured success: exact intervals, tests for violations of a bound
 domain       checks of arguments, with errors of one line
 gradient     the gradient of DP-SGD: clipped per example, with noise
-lazy         imports on first use, for all packages
+lazy         imports on first use, for `__init__` files
 """
 
 from typing import TYPE_CHECKING

@@ -1,8 +1,8 @@
-"""Random allocation as a mechanism: each record in one secret step of every epoch.
+"""Privacy of random allocation: each record joins one secret step of every epoch.
 
-Also called balls in bins: a way to draw batches, like Poisson sampling or shuffling
-(see `sampling`). With t steps an epoch, and the target's gradients of length at most 1,
-one epoch is dominated by the pair
+Also called balls in bins: a way to draw batches, like Poisson sampling or shuffling.
+`sampling` and `shadow.factory` make its mechanism. With t steps an epoch, and the
+target's gradients of length at most 1, one epoch is dominated by the pair
 
     with:     (1 / t) sum over i of N(e_i, sigma^2 I)        without:  N(0, sigma^2 I)
 

@@ -1,10 +1,10 @@
-"""Formulas of bounds on reconstruction success, one function per privacy guarantee.
+"""Formulas of bounds on reconstruction success, for each kind of privacy guarantee.
 
-Mechanisms (`mechanisms`, `published`) call them with their epsilon, mu or Renyi curve.
-P[error(Z, attack(theta)) <= eta] is at most gamma, where kappa is what the best attack
-without theta reaches (the baseline, see `priors`). All functions take log kappa and
-return log gamma, elementwise and in float64: kappa = eta^d underflows at any real image
-size. None returns less than log kappa, or more than 0.
+`mechanisms`, `participation` and `published` call them with their epsilon, mu or Renyi
+curve. P[error(Z, attack(theta)) <= eta] is at most gamma, where kappa is what the best
+attack without the weights theta reaches (the baseline, see `priors`). Bounds take log
+kappa and return log gamma, elementwise and in float64: kappa = eta^d may underflow for
+images. None returns less than log kappa, or more than 0.
 
 A guarantee compares training with the target to a reference that doesn't depend on it:
 

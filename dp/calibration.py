@@ -1,8 +1,8 @@
-"""The least noise that keeps reconstruction, an advantage or epsilon below a value.
+"""Find the least noise that keeps an attack's success, or epsilon, below a value.
 
-Protection from reconstruction needs less noise than protection from membership
-inference: `Calibration.epsilon`, the epsilon of the calibrated run, is often far above
-what anyone would call private. `informed calibrate` prints it.
+`informed calibrate` finds it for reconstruction (gamma), `dp.calibrate` also for tests
+of membership (advantage), which need more noise: `Calibration.epsilon`, the epsilon of
+the calibrated run, is often far above what anyone would call private.
 """
 
 import dataclasses

@@ -1,6 +1,7 @@
 """Checks of numeric arguments: one-line errors that name the field and its range.
 
-Called before anything is computed, by all packages (`shadow.checks` builds on them).
+`dp` calls them before it computes, so that no NaN becomes a bound; `shadow.checks`
+builds on them for the other packages.
 """
 
 import difflib

@@ -1,6 +1,6 @@
-"""Conversions of Renyi curves, (epsilon, delta) pairs and mu to epsilon and delta.
+"""Convert Renyi curves, (epsilon, delta) pairs and mu (Gaussian) to epsilon and delta.
 
-Methods `epsilon` and `delta` of `mechanisms` and `published` call them.
+`mechanisms` and `published` call them; `calibration` calls `mu_of`, the way back.
 """
 
 import math

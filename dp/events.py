@@ -1,11 +1,12 @@
-"""Conversion of dp-accounting's events to mechanisms, and back.
+"""Bound training that an event of dp-accounting describes: events to mechanisms.
 
-    event = run.event()                                  # for its accountants
     run = dp.from_event(event, relation="add_or_remove")
+    event = run.event()                      # the way back, for its accountants
 
-An event doesn't name its neighbouring relation, and accountants differ in what
-"replace_one" doubles; here it doubles the sensitivity of Gaussian and Laplace noise.
-noise_multiplier is the noise over the most that removing a record moves the sum.
+Users call it; a plan of jax-privacy has such an event (see `histories`). An event names
+no neighbouring relation, and accountants differ in what "replace_one" doubles; here it
+doubles the sensitivity of Gaussian and Laplace noise. noise_multiplier is the noise
+over the most that removing a record moves the sum.
 """
 
 from collections.abc import Iterator

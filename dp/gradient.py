@@ -1,13 +1,13 @@
 """The gradient of DP-SGD: a sum of clipped per-example gradients, plus Gaussian noise.
 
-`clipped_sum` stores no per-example gradients. For a layer w^T a + b such a gradient is
-the outer product of the example's input a and the slope d of its loss in the layer's
+`clipped_sum` forms no per-example gradients of dense layers. That of w^T a + b is the
+outer product of the example's input a and the slope d of its loss in the layer's
 output, of squared length (|a|^2 + 1) |d|^2: a "ghost norm" (Goodfellow 2015; Li et al.
 2022). The gradient of losses weighted by min(1, C / length) is then the clipped sum. It
-takes one more backward pass, which with one hidden layer skips the first layer.
+takes one more backward pass, which, compiled, computes no gradients of weights.
 
-A convolution is such a layer with shared weights: there the sum over positions is taken
-of the gradient itself or of its Gram form, whichever is less (Bu et al. 2022).
+Of a convolution, whose positions share weights, per-example gradients are formed and
+measured: inner products of positions (Bu et al. 2022) could round to a length of 0.
 
 Independent of models and data; `shadow.training.private` applies it. The caller divides
 the sum, by a public number, and the order of examples has to be public too.

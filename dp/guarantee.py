@@ -1,7 +1,8 @@
-"""The base class of mechanisms: gamma, epsilon, delta, advantage and trade-off.
+"""The base class of mechanisms, which say how well private training hides a record.
 
-Each mechanism defines `bounds`, `epsilon` and `delta`; the limits of membership tests
-(advantage, trade-off) follow from these here.
+Each one (`mechanisms`, `participation`, `published`) defines `bounds` on gamma, the
+chance of reconstruction, `epsilon` and `delta`. The limits of membership tests
+(advantage, trade-off) follow from these here, unless it overrides them.
 """
 
 import abc

@@ -1,4 +1,4 @@
-"""Accountant histories of Opacus and jax-privacy, converted to mechanisms.
+"""Bound training with Opacus or jax-privacy, from the history that its accountant kept.
 
     import json, dp
     with open("history.json", "w") as file:       # at the end of training with Opacus
@@ -16,10 +16,10 @@ jax-privacy   `dataclasses.asdict` of `accounting.analysis.DpParams`, with
 jax-privacy   `dataclasses.asdict` of `keras_api.DPKerasConfig`
 An execution plan of jax-privacy has an event: `dp.from_event(plan.dp_event)`.
 
-None says whether batches were drawn as the library assumes, so every bound is
-printed with its assumption and what holds otherwise. Settings that changed during
-training are composed under Poisson sampling; with batches of fixed size the worst
-settings count for all steps.
+None proves that batches were drawn as the library assumes, so `informed bound --from`
+prints every bound with its assumption and what holds otherwise. Settings that changed
+during training are composed under Poisson sampling; with batches of fixed size the
+worst settings count for all steps.
 
 Checked: tests/dp/test_histories.py (against the packages' own accountants).
 """

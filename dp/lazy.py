@@ -1,4 +1,4 @@
-"""Lazy imports for the `__init__` files of all packages: on first use (PEP 562).
+"""Lazy imports for the `__init__` files of packages: on first use (PEP 562).
 
     __getattr__, __dir__, __all__ = lazy.names(
         __name__, {"shadow.factory": "Factory", "shadow.data": "Examples Split split"}

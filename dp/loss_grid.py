@@ -6,8 +6,9 @@ one. dp-accounting composes its distribution over the steps of training; here
     delta(epsilon) = infinite + sum over losses l > epsilon of P(l) (1 - e^(epsilon-l))
 
 is exact in between the points of the grid too. dp-accounting loops over all epsilons to
-compute the same, which was 70 % of the time to compute an epsilon. `epsilon`, `delta`
-and `curve` round up by the floating-point error of composition.
+compute the same, which was 70 % of the time to compute an epsilon. `mechanisms` and
+`published` call `epsilon`, `delta` and `curve`, which round up by the floating-point
+error of composition.
 """
 
 import dataclasses

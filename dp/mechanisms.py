@@ -2,16 +2,17 @@
 
 A mechanism says how a training was made private. From kappa, the chance of
 reconstructing a record without seeing the release, it computes upper bounds on gamma,
-the chance with it: all that are valid under its neighbouring relation (see `bounds`).
-`rero.rero_bound` takes the least. Theorems are those of Balle, Cherubin and Hayes 2022.
+the chance with it, that are valid under its neighbouring relation (see `bounds`).
+`rero.rero_bound` takes the least. `sampling` and `shadow.factory` make mechanisms.
+Theorems are those of Balle, Cherubin and Hayes 2022.
 
 sigma, the noise multiplier, is the standard deviation of the noise on the *sum* of
 clipped gradients over the clipping norm. The number that a sum is divided by has to be
 public. No bound holds if the divisor is the realised size of a batch, if statistics
 computed from the target are used, or with batch normalisation.
 
-Limits: with infinite noise gamma is kappa; an infinite epsilon or rho promises nothing,
-and gamma is 1. No field may be NaN.
+Limits: with infinite noise gamma is kappa; where mu overflows for lack of noise,
+`Gaussian` promises nothing, and gamma is 1. No field may be NaN.
 """
 
 import abc

@@ -4,7 +4,8 @@ Bounds for Poisson sampling (`mechanisms`) hold for neither. Where the batches a
 known, a record is protected by the noise of the steps that it takes part in. Where a
 batch of fixed size is drawn anew in each step, secretly, sampling helps less than
 Poisson sampling does: another record fills the target's slot, so the sum of gradients
-moves by up to twice the clipping norm.
+moves by up to twice the clipping norm. `sampling` makes both mechanisms, `histories`
+and `events` the second.
 """
 
 import dataclasses

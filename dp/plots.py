@@ -1,4 +1,4 @@
-"""Plots of the bound on reconstruction: gamma against the noise, and epsilon."""
+"""Plot bounds on reconstruction against noise and epsilon, as `informed bound` does."""
 
 import dataclasses
 from collections.abc import Sequence

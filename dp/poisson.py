@@ -3,11 +3,11 @@
 One step adds N(0, sigma^2) to a sum of gradients of length at most 1, in which each
 example takes part with probability q. Training with the target, which has the
 distribution (1 - q) N(0, sigma^2) + q N(1, sigma^2), is compared with training where
-its gradient is set to 0, N(0, sigma^2). `mechanisms.PoissonGaussian` calls these.
+its gradient is set to 0, N(0, sigma^2). `mechanisms` and `composition` call these.
 
 sigma may be anything above 0. Infinite noise hides everything. With too little noise
-to put a privacy loss on a grid, one bound is left, which holds for any sigma: a target
-that is never sampled stays hidden.
+to put a privacy loss on a grid, `losses` counts only that a target that is never
+sampled stays hidden.
 """
 
 import functools

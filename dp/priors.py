@@ -1,21 +1,20 @@
 """The baseline kappa: success without the release, from a prior on the target.
 
-kappa(eta) = sup over fixed guesses z0 of P[error(Z, z0) <= eta]. All functions return
-log kappa in float64; d is the number of pixels times channels. Errors are Euclidean
-distances eta unless said; `l2_of_mse` converts. An error equal to the threshold counts
-as success.
+kappa(eta) = sup over fixed guesses z0 of P[error(Z, z0) <= eta]. Functions of a prior
+return log kappa in float64, or bounds of it; d is the number of pixels times channels.
+Errors are Euclidean distances eta unless said; `l2_of_mse` converts. An error equal to
+the threshold counts as success.
 
 The prior is that of the target *given everything the adversary knows*: the fixed set,
 so that duplicates, or other pictures of the same person in it, raise kappa; and known
 parts of the target, such as its label or some of its columns (`given`,
 `gaussian_given`, `side_information`). An attack that knows more than kappa allows for
-may seem to violate a bound that holds. `rero.rero_bound` takes kappa.
+may seem to violate a bound that holds. Users hand the result to `rero.rero_bound`.
 
 Every number has to be finite: a record that is NaN is near to nothing, so it would make
 kappa too small. Formulas are in log space, so that nothing underflows to kappa = 0.
 
-Sources: Balle, Cherubin and Hayes 2022, Section VII; confidence bounds
-derived.
+Sources: Balle, Cherubin and Hayes 2022, Section VII; confidence bounds derived.
 """
 
 import dataclasses

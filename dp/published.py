@@ -1,8 +1,9 @@
-"""Mechanisms known only by a published guarantee: epsilon, Renyi, rho or a loss.
+"""Bound training by its accountant's numbers: epsilon, Renyi, rho or a privacy loss.
 
-For trainings whose noise and batches aren't known, but whose accountant's numbers are.
-Each class takes these, and the neighbouring relation that they were computed under (see
-`bounds`); `rero.rero_bound` takes its instances as it takes those of `mechanisms`.
+For trainings whose noise and batches aren't known. Each class takes these numbers, and
+the neighbouring relation that they were computed under (see `bounds`); for
+`rero.rero_bound` it is a mechanism like those of `mechanisms`, which use `RenyiDP`.
+`Laplace` is one number released with Laplace noise; `events` makes it.
 """
 
 import abc

@@ -1,9 +1,9 @@
 """Tests of measured attack success against a bound, and exact confidence intervals.
 
-They take counts or scores of trials, from audits and runs. A trial is a fresh target,
-fresh noise and one attack; thresholds and settings of the attack are fixed on other
-trials. A violation means that the bound or the noise is wrong, or that the attack knew
-more than it should. Seeing no violation proves nothing.
+Audits and runs (`noise_game`, `protection`) hand in counts or scores of trials. A trial
+is a fresh target, fresh noise and one attack; thresholds and settings of the attack are
+fixed on other trials. A violation beyond chance means that the bound or the noise is
+wrong, or that the attack knew more than it should. Seeing none proves nothing.
 """
 
 from collections.abc import Callable

@@ -2,6 +2,7 @@
 
 `rero_bound` takes a mechanism, which says how a training was made private, and kappa,
 the success without the release, and returns the least bound on gamma, that with it.
+`informed bound`, runs, `calibration` and `plots` call it.
 
     import dp
     run = dp.PoissonGaussian(

@@ -1,4 +1,4 @@
-"""A DP-SGD training in its script's terms: records, batch, epochs, sampling.
+"""Privacy of DP-SGD from the numbers of its script: records, batch, epochs, sampling.
 
     import dp
     batches = dp.Batches(records=60000, batch=256, epochs=15, sampling="shuffled")

@@ -4,7 +4,7 @@
     guess = attack(releases, knowledge, key=key)
     attack = reconn.load("runs/x")
 
-trainer   training on shadow models; it returns an attack (`reconstructor`)
+trainer   training, for users and `informed`; it returns an attack (`reconstructor`)
 kernel    ridge regression in closed form (`ridge`, `algebra`), and a `second_look`
 network   the paper's network: `modules`, `objective`, `optimisers`, `steps`
 refined   a network that corrects the kernel's guesses; `residual`, `pictures`

@@ -1,7 +1,7 @@
 """Linear algebra for kernel ridge regression: by NumPy, or on a faster accelerator.
 
-`ridge` calls it. Products of features are in float32, all else in float64. Results of
-an accelerator differ in their last digits.
+`ridge` calls it, whose matrices have a row and a column per shadow model. Products of
+features are in float32, all else in float64. An accelerator's last digits differ.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""The newest checkpoint of a RecoNN's training, from which `network` resumes."""
+"""The newest checkpoint of a reconstructor network, from which `network` resumes."""
 
 from pathlib import Path
 from typing import Any

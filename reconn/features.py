@@ -1,9 +1,9 @@
-"""Standardised features of theta: the input of every learned reconstructor.
+"""Standardised features of released weights, the input of every learned reconstructor.
 
-`fit` measures mean and variance on shadow models, `read` standardises those for
-training, and a `Reconstructor` standardises releases by the same statistics.
-Features that don't vary beyond float32 rounding (weights of always-black pixels: 14 %
-on MNIST) carry nothing about the target and are dropped, not divided by almost zero.
+`trainer` calls `fit`, which measures mean and variance on shadow models, and `read`,
+which standardises these. A `Reconstructor` standardises releases by the same
+statistics. Features that don't vary beyond float32 rounding (weights of always-black
+pixels: 14 % on MNIST) carry nothing about the target and are dropped.
 """
 
 import dataclasses

@@ -1,8 +1,8 @@
-"""The layout of a RecoNN's input: where a row has weights, images and label votes.
+"""The layout of a network's input: where a row has weights, images and label votes.
 
-A plain network sees the features of theta alone. One that refines the kernel's guesses
-sees, after these, the guesses and the votes for each label. Builders of networks
-(`modules`, `residual`) take a layout.
+A plain network sees the features of theta alone. One that refines the guesses of kernel
+regression (`refined`) sees, after these, the guesses and the votes for each label.
+`trainer` makes a layout; builders of networks (`modules`, `residual`) take it.
 """
 
 import dataclasses

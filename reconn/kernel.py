@@ -1,15 +1,16 @@
-"""The kernel reconstructor: kernel ridge regression from theta to images, per label.
+"""Reconstruct images from released weights theta by kernel ridge regression, per label.
 
-It takes the place of the paper's network, which overfits where shadow models are few.
-For one label, the target is a smooth function of theta, and kernel ridge regression
-(`ridge`) fits it in closed form. Another regression, over all labels, predicts the
-label of a release, with features weighted by between-label variance. A second look
-(`second_look`) takes a third off the error.
+`trainer` and `refined` fit it. It takes the place of the paper's network, which
+overfits where shadow models are few. For one label, the target is a smooth function of
+theta, and kernel ridge regression (`ridge`) fits it in closed form. Another regression,
+over all labels, predicts the label of a release, with features weighted by
+between-label variance. A second look (`second_look`) takes a third off the error.
 
 Under noise theta carries little information, and a regression that fits it closely ends
-farther from the target than the mean image. So validation models choose the ridge. They
-also choose whether there is a second look and, where labels can't be predicted, whether
-to average over labels instead of taking the likeliest.
+farther from the target than the mean image. So validation models choose the ridge,
+unless it is set. They also choose whether there is a second look, and whether to
+average over labels instead of taking the likeliest, which helps where labels can't be
+predicted.
 
 On MNIST (fixed set of 1,000) it needs a fifth of the network's shadow models for the
 same error, and no optimiser. Models of other labels didn't help, nor did a whitened

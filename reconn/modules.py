@@ -1,4 +1,4 @@
-"""RecoNN architectures, the paper's or a user's, and the discriminator of its loss.
+"""Architectures of reconstructor networks, the paper's or a user's; a discriminator.
 
 A user hands `reconn.Network` a module, which is one of three things:
 
@@ -9,7 +9,8 @@ A user hands `reconn.Network` a module, which is one of three things:
         `reconn.input_layout`. There are `reconn.mlp` (Table V),
         `reconn.transposed_cnn` (Table VII) and `reconn.residual_cnn`
 
-`build` turns all of them into pure functions (`Pure`).
+`network`, `refined` and `reconstructor` call `build`, which turns all of them into pure
+functions (`Pure`). `steps` trains the discriminator of the loss.
 """
 
 import dataclasses

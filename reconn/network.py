@@ -1,7 +1,8 @@
 """The reconstructor network (RecoNN) of Balle et al. 2022: its settings and training.
 
-Training writes one line of metrics per epoch and a checkpoint every half minute, or
-less often if saving would exceed about a tenth of the run time. An interrupted run
+`trainer` and `refined` train it. Training writes a line of metrics per epoch. After an
+epoch it saves a checkpoint, if the last one is half a minute old, or older where saving
+would exceed about a tenth of the run time, and after the last epoch. An interrupted run
 resumes from its checkpoint with the same batches. On a CPU it ends with the same
 weights as an uninterrupted run; a GPU adds numbers in varying order.
 """

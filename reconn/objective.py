@@ -1,8 +1,8 @@
-"""The loss of a RecoNN: pixel errors, perceptual distance and an adversarial term.
+"""The loss of a reconstructor network: pixel errors, LPIPS and a discriminator's score.
 
-On MNIST: mean absolute plus mean squared error. On CIFAR-10 also LPIPS (`perceptual`)
-and a discriminator's score (least-squares GAN, Mao et al. 2017). The weights of the
-terms are ours; the paper names none.
+The paper uses mean absolute plus mean squared error on MNIST, and adds LPIPS and a
+discriminator's score (least-squares GAN, Mao et al. 2017) on CIFAR-10. It names no
+weights; `Loss` sets them. `perceptual` computes LPIPS; `steps` adds the terms.
 Source: Balle et al. 2022, Section V-A c), Table V.
 """
 

@@ -1,4 +1,4 @@
-"""Optimisers of a RecoNN, with a learning rate scheduled over its training."""
+"""Optimisers that `network` takes: Adam with warm-up and a cosine schedule, RMSProp."""
 
 import dataclasses
 import functools

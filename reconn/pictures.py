@@ -1,12 +1,13 @@
-"""A dense first layer's weights as images, the input of a convolutional RecoNN.
+"""A dense first layer's weights as images, the input of a convolutional network.
 
 The gradient of a first layer's weights W (pixels, units) at one record z is
 
     dL/dW = z delta^T,    delta = the derivative by the layer's outputs
 
-so each unit's weights hold a picture of the target, mixed with the fixed set's. As an
-image with one channel per unit they suit convolutions: weights of neighbouring pixels
-are related as these are. `residual` reads them.
+so each unit's weights hold a picture of the target, mixed with those of all other
+records. As an image with one channel per unit and colour they suit convolutions:
+weights of neighbouring pixels are related as these are. `trainer` finds them,
+`input_layout` stacks them, `residual` reads them.
 """
 
 import dataclasses
@@ -29,7 +30,7 @@ class Pictures:
 
     Attributes:
       index: (height, width, channels), positions among the features; for a weight that
-        was dropped, the number of features.
+        the standardiser dropped as constant, the number of features.
       factor: (height, width, channels), the feature's deviation over that of its unit:
         standardised weights of pixels that hardly vary would be noise.
       rest: (rest,), positions of the other features.
@@ -80,7 +81,7 @@ class Pictures:
     def __call__(
         self, features: Float32[Array, "models features"]
     ) -> Float32[Array, "models height width channels"]:
-        """Return the pictures; weights that were dropped are 0."""
+        """Return the pictures; weights that the standardiser dropped are 0."""
         padded = jnp.pad(features, ((0, 0), (0, 1)))
         return jnp.take(padded, self.index, axis=1) * self.factor[None]
 

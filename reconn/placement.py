@@ -1,8 +1,9 @@
-"""Multi-device training of a RecoNN: batches and large arrays are sharded.
+"""Training of a network on several devices, which share batches and large arrays.
 
 Data parallel and fully sharded: every device computes its share of each batch, and
-keeps its share of every large array and of its moments. Table VII's first layer alone
-is 0.9 GB, and three times that with Adam's moments. `network` and `steps` use it.
+keeps its share of every large array with a side that can be divided, and of its
+moments. Table VII's first layer alone is 0.9 GB, and three times that with Adam's
+moments. `network` and `steps` use it.
 """
 
 import dataclasses

@@ -1,10 +1,10 @@
 """The refined reconstructor: kernel regression, corrected by a network.
 
-Kernel regression captures which weights move together, but not what targets look like:
-its errors are blur and ghosts. A network learns that from the same shadow models. Its
-inputs are the kernel's two looks, its votes for each label, the weights of the first
-layer as pictures, and the other weights; its output is the correction. It is trained on
-guesses for models that were left out of the kernel.
+`trainer` trains it. Kernel regression captures which weights move together, but not
+what targets look like: its errors are blur and ghosts. A network learns that from the
+same shadow models. Its inputs are the kernel's two looks, its votes for each label, the
+weights of the first layer as pictures, and the other weights; its output is the
+correction. It is trained on guesses for models that were left out of the kernel.
 
 Validation models decide the weight of the correction, which may be 0.
 """

@@ -3,7 +3,8 @@
     f(x) = offset + sum_i w_i k(x, x_i),    k = (1 + d / width) ^ -1/2
 
 with d the squared distance and width a multiple of its median: an inverse multiquadric.
-`kernel` and `second_look` regress images, labels and theta by it.
+`kernel` and `second_look` regress images, labels, weights and errors by it, inversion
+labels (`informed.attacks.inversion.label_shadows`).
 """
 
 import dataclasses

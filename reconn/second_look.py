@@ -1,14 +1,14 @@
-"""The second look of the kernel reconstructor: a correction of its first answer.
+"""A second regression, which corrects the image that the first (`kernel`) answers.
 
-Theta depends nonlinearly on the image, so pixels interact, and a regression from theta
-to images blurs. A surrogate of A for one label, a regression from images to theta,
-predicts theta at the first answer. A further regression predicts the answer's error
-from the residual of theta and the answer itself.
+The weights theta depend nonlinearly on the image, so pixels interact, and a regression
+from theta to images blurs. A surrogate of training for one label, a regression from
+images to theta, predicts theta at the first answer. A further regression predicts the
+answer's error from the residual of theta and the answer itself.
 
-All of it is learned from the same shadow models. Each is left out of its first answer
-and of its surrogate, so that it looks as a release will.
+All of it is learned from the same shadow models. Each model is left out of its first
+answer and of its surrogate, so that its residual is about that of a release.
 
-Source: ours. It is one step of an inversion of A, learned instead of derived.
+Source: ours. It is one step of an inversion of training, learned instead of derived.
 """
 
 import dataclasses

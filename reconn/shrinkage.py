@@ -2,9 +2,9 @@
 
 Where the weights theta say little, as under the noise of private training, a
 reconstructor that was fitted to noise ends farther from the target than the mean image,
-which everyone knows. The best mixture of reconstruction and mean image, on validation
-shadow models, has a closed form. It is used only where it is better by two standard
-errors. `trainer` fits it.
+which the adversary has anyway. The best mixture of reconstruction and mean image, on
+validation shadow models, has a closed form. It is used only where it is better by two
+standard errors. `trainer` fits it, `reconstructor` applies it.
 
 Source: least squares in one unknown; the idea is James and Stein's.
 """

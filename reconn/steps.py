@@ -1,6 +1,7 @@
-"""The compiled training steps of a RecoNN and its discriminator, epoch by epoch.
+"""The compiled training steps of a reconstructor network and its discriminator.
 
-`network` runs the epochs; `feed` and `placement` bring the batches to the devices.
+`network` runs the epochs; `feed` and `placement` bring the batches to the devices. One
+call takes several steps, to save overhead, except for convolutions on a CPU.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

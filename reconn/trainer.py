@@ -1,8 +1,9 @@
 """Training of a reconstructor on shadow models: `reconn.train`.
 
 Takes shadow models and a method (`Kernel`, `Network`, `Refined`); returns an attack.
-It sees no released model and no target of one: statistics, training and the choice of
-the best epoch use shadow models only, a fixed part of them for validation.
+Users, runs and audits call it. It sees no released model and no target of one:
+statistics, training and the choice of the best epoch use shadow models only, of which
+the last ones validate.
 """
 
 import contextlib

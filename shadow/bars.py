@@ -1,4 +1,4 @@
-"""Progress of long runs on stderr: tqdm's bars on a terminal, else a line a minute."""
+"""Progress of training and attacks on stderr: tqdm's bars, else a line a minute."""
 
 import sys
 from collections.abc import Iterable

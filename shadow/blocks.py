@@ -13,9 +13,10 @@ A store is a zarr group, a manifest and one commit per block:
     attempts/000012.ID.json    announces what a worker will put: checksums, device
     commits/000012.json    block 12 exists: its checksums, who made it, on what device
 
-A block is a pure function of (configuration, block number), on equal devices; on others
-weights agree to rounding. Any number of workers may fill a store, on any machines, and
-be killed at any moment; only this order coordinates them, in which nothing is ever
+A block is a pure function of (configuration, block number) on equal devices, if these
+repeat bits (`devices.repeats_bits`) and train as many models at once; on others weights
+agree to rounding. Any number of workers may fill a store, on any machines, and be
+killed at any moment; only this order coordinates them, in which no data are ever
 overwritten (`shadow.places`):
 
 1. announce the attempt: the SHA-256 of each array that will be put;
@@ -29,14 +30,14 @@ store announced exactly these bytes. So a dead worker's data never block a block
 its weights may be committed with another's images, which are the same. Unannounced data
 (of a worker of an earlier store at this place, or damaged) are deleted and put again.
 
-Why chunks keep their plain names, rather than one per attempt that the commit points
-to: zarr finds a chunk by its number alone, so any zarr reader can open a store as it
-is, and nothing is stored twice. The announcement does what a name per attempt would:
-bytes count only if their maker announced their checksum beforehand.
+Chunks keep the plain names by which zarr finds them, so any zarr reader can open a
+store as it is, and nothing is stored twice. The announcement does what a name per
+attempt would: bytes count only if their maker announced their checksum beforehand.
 
 In one case a worker's chunk can be lost: two workers find the same unannounced data at
 the same moment, and the slower deletes what the faster has just put. The commit then
-doesn't match, which reading reports (CorruptBlockError) and verifying repairs.
+doesn't match, which reading reports (CorruptBlockError); `informed shadow verify`
+removes the block.
 
 A store that has no block yet may be replaced by one of another configuration. A worker
 that is still at the old one finds out when it commits: every attempt and commit carries

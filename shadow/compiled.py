@@ -1,4 +1,4 @@
-"""A disk cache of compiled XLA programs, shared by the workers that train models."""
+"""Keep compiled XLA programs on disk, for `informed shadow` and its Ray workers."""
 
 import os
 import stat

@@ -1,10 +1,11 @@
-"""The shadow-model factory: it trains A on the fixed set and each of many targets.
+"""Train many models, each on the same fixed set of records and a target of its own.
 
-An A that is a function of JAX is trained in batches of fixed width under `vmap`, one
-batch per device. The fixed set and a shared initialisation are single arrays for all
-models. On another number of cores or devices, or at another width, weights agree to
-float32 rounding. Any other A runs one model at a time in worker processes. Memory
-doesn't grow with the number of models, as each block goes to the store once it is done.
+`store` makes shadow models by it, runs and audits the released ones. A training
+algorithm A that is a function of JAX is trained in batches of fixed width, one batch
+per device. The fixed set and a shared initialisation are single arrays for all models.
+On another number of cores or devices, or at another width, weights agree to float32
+rounding. Any other A trains one model at a time in each worker process. Memory holds
+all targets, but not all weights, as each block goes to the store once it is done.
 
 The factory's key splits into a public part and one private stream per role (shadow or
 released). The public part gives the shared initialisation and a known order of

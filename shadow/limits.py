@@ -1,4 +1,4 @@
-"""Time limits of an audit's attacks: an exception raised by a timer, and a clock."""
+"""Time limits of attacks in runs and audits: an exception by a timer, and a clock."""
 
 import contextlib
 import signal

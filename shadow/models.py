@@ -1,4 +1,4 @@
-"""Shadow models in memory (`store` has those on disk): weights and their targets."""
+"""Weights and targets of models in memory, to learn from; `store` has those on disk."""
 
 import dataclasses
 from collections.abc import Iterator

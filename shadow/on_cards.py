@@ -1,7 +1,8 @@
 """Worker processes for training on GPUs with PyTorch and the like: one per card.
 
-`parallel` runs users' training functions in them. Each sees one card only. They live as
-long as their parent, since each has to import its library and open its card.
+`parallel` runs users' training functions in them, `foreign` one to see its arrays. Each
+sees one card only. They live as long as their parent, since each has to import its
+library and open its card.
 """
 
 import fcntl

@@ -1,6 +1,6 @@
 """Parallel runs of a training algorithm A: batched over devices, or in processes.
 
-The factory trains shadow models by it, inversion retrains candidates. Runs (rows) go in
+The factory trains models by it, inversion and seed attacks retrain. Runs (rows) go in
 batches of fixed width, filled with copies of a row that are dropped. So the compiled
 program, and with it a model's bits, never depends on the other models of a batch. On
 some processors bits depend on a row's place in the batch; then its number decides the

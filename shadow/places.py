@@ -1,4 +1,4 @@
-"""Storage of shadow stores: a folder or a bucket, by a few operations safe on both.
+"""Storage of stores and runs: a folder or a bucket, by a few operations safe on both.
 
 A place holds named contents ("commits/000012.json"). Contents are complete: a name
 appears with all its bytes or not at all. Stores rest on `put_if_absent`: of any number
@@ -6,9 +6,9 @@ of writers, in any number of processes and on any number of machines, exactly on
 succeeds. A folder does it by a hard link, a bucket by a conditional put
 ("If-None-Match: *"), which S3, Google's, Azure's and most S3-compatible stores support.
 
-Errors of a bucket are retried. A retried put whose first answer was lost may find its
-own content: False from `put_if_absent` means that the name is taken, not that another
-writer took it. A caller who has to know reads the content.
+Temporary errors of a bucket are retried. A retried put whose first answer was lost may
+find its own content: False from `put_if_absent` means that the name is taken, not that
+another writer took it. A caller who has to know reads the content.
 
 Buckets are reached by obstore (extra "bucket"). Credentials, endpoint and region come
 from the environment as obstore takes them (AWS_ACCESS_KEY_ID, AWS_ENDPOINT,

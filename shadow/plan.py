@@ -2,7 +2,7 @@
 
 Time is measured on one batch of the real program on this machine. Memory is XLA's
 account of the program, plus the data. A program that doesn't fit is refused before it
-is run. `informed shadow` prints the plan.
+is run. `informed shadow plan` prints the plan.
 """
 
 import dataclasses

@@ -1,13 +1,15 @@
 """Provenance records: the configuration and versions that made a kept result.
 
 Every kept result (a store, a stage of a run, a reconstructor, a search) has a record
-beside it: the configuration and the versions that decide its numbers. A later run
+with it: the configuration and the versions that decide its numbers. A later run
 compares its record with that one, and refuses to continue where a field differs, so
-that results of different settings are never mixed.
+that results of different settings are never mixed. `accepting_other_versions` lets
+versions differ.
 
-The versions are those of JAX and of this package, and a revision of each component that
-took part (`REVISION` in its module), which is incremented whenever the same
-configuration begins to give other numbers. Versions of other packages are only noted.
+The versions are those of JAX, of this package and of users' functions, settings of JAX
+that decide random draws, and a revision of each component that took part (`REVISION` in
+its module), which is incremented whenever the same configuration begins to give other
+numbers. Versions of other packages are only noted.
 """
 
 import contextlib

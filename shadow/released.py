@@ -1,10 +1,11 @@
 """The released weights of a user's model: named arrays of what training returns.
 
-All of these arrays count as released, and form theta:
+Audits read them (`informed.audit.subject`). All of these arrays count as released, and
+form theta:
 
 tree of arrays       its leaves
 PyTorch              parameters and buffers (running statistics are released too); the
-                     prefixes of wrappers, `_module.` and `_orig_mod.`, are cut off
+                     prefixes of wrappers, such as `_module.`, are cut off
 scikit-learn         fitted arrays of floats (`coef_`, `coefs_`, `mean_`, ...), also of
                      the steps of a pipeline and the members of an ensemble
 

@@ -1,4 +1,4 @@
-"""Rounding of the weights that a view publishes: to float16, bfloat16 or int8."""
+"""Round released weights to float16, bfloat16 or int8, for `views` of fewer bits."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

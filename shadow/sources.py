@@ -1,4 +1,4 @@
-"""Loading of image data sets by name, as `Examples`.
+"""Load image data sets by name: `shadow.load`, for users, runs and audits.
 
 A name is scikit-learn's digits (ships with it), a prepared TFDS image set (read through
 array_record; TensorFlow is never imported), the path of a user's .npz file or folder of

@@ -2,7 +2,8 @@
 
 An attack is a callable `attack(release, knowledge, *, key) -> Reconstruction`. It gets
 what is published (`Release`) and what the adversary knows besides (`Knowledge`), where
-None stands for the unknown. An attack never gets the target; only games and metrics do.
+None stands for the unknown. Such an attack never gets the target, at most its label or
+known parts. A membership attack gets two candidates, not told which is the target.
 
 A release is made out of theta by a view (`shadow.views`): all weights, some layers, the
 weights in fewer bits, or the models' answers to queries. A release doesn't hold what

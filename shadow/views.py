@@ -5,7 +5,8 @@ weights   white-box: all of theta, or the layers that are released (Section VI-B
 logits    black-box: the model's answers to public images (Section VI-C), or to inputs
           that the adversary has made
 
-A view is a function of theta alone, so one store of shadow models serves every view.
+`threat.publish` applies one to released models, `reconn` to shadow models. A view is a
+function of theta alone, so one store of shadow models serves every view.
 Source: Balle et al. 2022, Table II.
 """
 

@@ -1,8 +1,8 @@
 """Encoding of a store's arrays as zarr v3 files, in memory: names and bytes, and back.
 
 zarr writes the metadata, and chunks are the rows' bytes; `shadow.places` puts them into
-a folder or bucket. So a store is a plain zarr v3 group to any reader, and yet nothing
-of it is ever overwritten, as zarr's own stores would.
+a folder or bucket for `blocks` and `manifests`. So a store is a plain zarr v3 group to
+any reader, and yet a block is never overwritten, as zarr's own stores would.
 """
 
 import dataclasses

@@ -8,8 +8,8 @@ table    launchers by name
 
 The store itself is the queue. A worker takes an unfinished block, makes it and commits
 it; the first commit of a block stays. So workers may die, be late or repeat work, and a
-launcher needs no state. To add a launcher, write a file with a `Launch` and register it
-by name.
+launcher needs no state. `Store.fill` and `informed shadow` take one. To add a launcher,
+write a file with a `Launch` and register it by name.
 """
 
 from shadow.launchers.launch import Launch, Prepare

@@ -1,4 +1,4 @@
-"""The protocol of launchers, which start workers to fill shadow stores."""
+"""How `Store.fill` and `informed shadow` call launchers, which start workers."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable

@@ -1,4 +1,4 @@
-"""The local launcher: this process trains all shadow models, on all of its devices."""
+"""The launcher of `informed shadow` by default: this process, on all of its devices."""
 
 from collections.abc import Callable
 

@@ -1,10 +1,13 @@
-"""The Ray launcher: one task per block of the store (the extra "cluster").
+"""Train shadow models on a Ray cluster, for sets that take one machine too long.
 
-Only block numbers pass between the driver and the workers; workers write weights to the
+`Store.fill(launcher=Ray())` and `--launcher=ray` use it (the extra "cluster"). There is
+one task per block of the store. Tasks and their answers hold numbers and names, no
+arrays; the function that prepares the stores is sent once. Workers write weights to the
 store. Every process prepares its compiled factory once and reuses it. The driver
-resubmits blocks whose worker or node died. A block that raises three times is set aside
-and named at the end. When half of the blocks are made, a block that takes three times
-the median is submitted a second time; the first commit stays.
+resubmits blocks whose worker or node died. A block that raises three times or is lost
+ten times is set aside and named at the end; three such end the run. When half of the
+missing blocks are made, a block that takes three times the median is submitted a second
+time, if a worker is free; the first commit stays.
 
 Ray's own retries are off (`max_retries=0`): it would retry forever if workers run out
 of memory, without saying for which block.

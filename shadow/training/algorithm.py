@@ -1,6 +1,6 @@
 """The protocol of a training algorithm A, for the factory and attacks that retrain.
 
-An A turns D_-, targets and randomness into weights. The toolkit's is
+An A turns the fixed set D_-, targets and randomness into weights. The toolkit's is
 `gradient_descent.GradientDescent`; `foreign.JaxFunction` and `foreign.PythonFunction`
 make one of a user's function. Its `Capabilities` say what it can do besides running: an
 A that can't be batched runs one model at a time in processes, and one without

@@ -1,4 +1,4 @@
-"""Losses, mini-batches and participation counts for `gradient_descent`'s epochs."""
+"""Losses and mini-batches of `gradient_descent`; `factory` counts private steps."""
 
 from collections.abc import Callable
 

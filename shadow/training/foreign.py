@@ -1,4 +1,4 @@
-"""Adapters that make a user's training function an algorithm A.
+"""Make a user's training function one that the toolkit can attack: an algorithm A.
 
     train(images, labels, key) -> weights, as any tree of arrays
 
@@ -6,8 +6,8 @@
 toolkit's A. `PythonFunction` takes any other, such as one around scikit-learn or
 PyTorch; it runs one model at a time in processes, and gets an integer as its key.
 
-The function's version is part of every record, so that results of two versions are
-never mixed: by default a hash of the file that defines it and of the values that it
+Users and audits make them. The function's version is part of every record, so that
+results of two versions are never mixed: by default a hash of its source and of what it
 holds (`versions`), or a string of the user's choice.
 """
 

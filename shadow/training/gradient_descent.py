@@ -1,13 +1,14 @@
-"""The toolkit's training algorithm A: gradient descent on a victim, as a pure function.
+"""The toolkit's training algorithm A: gradient descent on a network, a pure function.
 
-The same inputs give the same bits on the same kind of device. Randomness that the
-adversary may know, the initialisation and the order of mini-batches, comes in as
-arguments; the caller decides who knows it (see `shadow.factory`).
+`factory` trains by it, attacks retrain and differentiate it. The same inputs give the
+same bits on one kind of device that repeats bits (`devices.repeats_bits`), at one
+width. All randomness comes in as arguments; the settings say which of it the adversary
+knows, and `shadow.factory` draws it so.
 
 The fixed set stays one array for all models. The loss is (sum over D_- + loss of z)/n,
-so under `vmap` over z the target is a separate rank-one term and no model gets a copy
-of the data. Matrix products run in full float32: one training point among thousands
-moves a weight by about 3e-3 of its size.
+so under `vmap` over z the target is a separate term. With full batches no model gets a
+copy of the data. Matrix products run in full float32: one training point among
+thousands moves a weight by about 3e-3 of its size.
 """
 
 import dataclasses

@@ -1,8 +1,9 @@
-"""Gradients of a loss over many examples, summed group by group in the CPU's cache.
+"""Gradients of a loss over many examples, summed over small groups of these.
 
-For victims whose activations for a whole data set don't fit a core's cache
-(`Victim.groups`). Examples are cut into groups of equal size; the last is filled up
-with empty images of weight 0. `Cut` is made once, before the epochs of training.
+For networks whose activations for all examples don't fit a core's cache, or take long
+to move on a GPU (`Victim.form`). `gradient_descent` and `private` call it. Groups have
+equal sizes; the last is filled up with empty images of weight 0. `Cut` is made once for
+full batches, before the epochs of training, and in each step for other batches.
 """
 
 from collections.abc import Callable

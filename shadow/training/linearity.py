@@ -1,8 +1,9 @@
 """A test whether an optimiser is linear in gradients and parameters, by its trace.
 
 For a linear optimiser, the same for all weights, steps of sums are sums of steps, so
-`gram_form` may train coefficients of the data in place of weights. The answer is no
-wherever an operation isn't known to be linear.
+`gradient_descent` may train coefficients of the data in place of weights (`gram_form`).
+The answer is no wherever an operation isn't known to be linear. `rests` tests for
+weight decay, which attacks on stationary points have to know.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""Square roots with slope zero at zero, to differentiate a user's training by Adam.
+"""Square roots with slope zero at zero: `foreign` differentiates users' Adam by them.
 
 Adam divides by the root of a mean of squared gradients. Where a gradient is exactly
 zero, of a dead unit or a constant column, JAX differentiates that root to infinity, and

@@ -1,8 +1,11 @@
-"""Versions of users' functions, for records: a hash of the file that defines one.
+"""Tell whether a user's function has changed since a result was kept: hash its source.
 
-It covers that file and the values that the function holds: arguments of `partial`,
-captured variables, attributes of its object. It doesn't cover globals computed at run
-time, imported files, or libraries: where these may change, set `version=` yourself.
+Provenance records (`shadow.records`) hold the hash, so results of two versions are
+never mixed. `foreign`, registered victims and audits call it. It covers the function's
+file and what it holds: arguments of `partial`, captured variables, attributes of its
+object, and the files of functions and classes among these. It doesn't cover globals
+computed at run time, other imported files, or libraries: where these may change, pass
+`version=` to `JaxFunction` or `PythonFunction`, or where you register the victim.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Adapters from Haiku, Flax and Equinox models, or pure functions, to a `Victim`."""
+"""Make users' networks, of Haiku, Flax, Equinox or pure functions, a `Victim`."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,9 +1,10 @@
-"""The toolkit's victims by configuration: MLP, CNN and affine models in Haiku.
+"""Build the networks to attack from a configuration: MLP, CNN, affine or a user's.
 
-Inside dense layers, activations are laid out as (features, examples). Under `vmap` over
-models, which share the input, XLA then merges the first layers of all models into one
-large matrix product. Laid out as (examples, features) it does not, and takes twice as
-long. `apply` still takes images and returns logits with examples first.
+`shadow.build_victim` and runs call it. Inside dense layers, activations are laid out as
+(features, examples). Under `vmap` over models, which share the input, XLA then merges
+the first layers of all models into one large matrix product. With examples first it
+does not, and takes twice as long. `apply` still takes images and returns logits with
+examples first.
 """
 
 import dataclasses

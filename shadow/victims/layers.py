@@ -1,7 +1,8 @@
-"""Dense and convolution layers of the victims, laid out for many models at once.
+"""Dense and convolution layers of networks, laid out for many models at once.
 
-Dense activations are (features, examples), convolutions (channels, examples, rows,
-columns): under `vmap` over models, a layer is then one large matrix product.
+`architectures` builds of them. Dense activations are (features, examples), convolutions
+(channels, examples, rows, columns): under `vmap` over models, which share the input,
+the first layer is then one large matrix product.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""A hash of what a JAX function computes, to identify networks in records."""
+"""Hash what a network or optimiser in JAX computes, to identify it in records."""
 
 import hashlib
 import re

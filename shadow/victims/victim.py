@@ -1,8 +1,9 @@
 """The `Victim`, a network under attack: its pure functions, and its weights theta.
 
-A victim is a pair of pure functions, `init(key) -> params` and
-`apply(params, images) -> logits`, with a named layout of its weights as one vector.
-`architectures` builds the toolkit's victims, `adapters` those of other libraries.
+A victim is a pair of pure functions that training and attacks call, `init(key) ->
+params` and `apply(params, images) -> logits`, with a named layout of its weights as one
+vector. `architectures` builds the toolkit's victims, `adapters` those of other
+libraries.
 """
 
 import dataclasses
