@@ -1,10 +1,10 @@
 """Formulas of bounds on reconstruction success, for each kind of privacy guarantee.
 
-`mechanisms`, `participation` and `published` call them with their epsilon, mu or Renyi
-curve. P[error(Z, attack(theta)) <= eta] is at most gamma, where kappa is what the best
-attack without the weights theta reaches (the baseline, see `priors`). Bounds take log
-kappa and return log gamma, elementwise and in float64: kappa = eta^d may underflow for
-images. None returns less than log kappa, or more than 0.
+gamma bounds the probability that an attack that sees the weights comes near the target.
+kappa is that probability for the best attack without the weights (the baseline, see
+`priors`). The mechanisms call these with their epsilon, mu or Renyi curve. Bounds take
+log kappa and return log gamma, elementwise and in float64, as kappa may underflow for
+images. No bound is below log kappa or above 0.
 
 A guarantee compares training with the target to a reference that doesn't depend on it:
 
@@ -12,8 +12,7 @@ A guarantee compares training with the target to a reference that doesn't depend
   "add_or_remove"  training without the target; bounds are those of "zero_out"
   "replace_one"    training with another target
 
-Any reference gives a valid bound. A mechanism's epsilon, mu or rho has to be computed
-under the relation that is named.
+Each gives a valid bound, if epsilon, mu or rho was computed under the same relation.
 
 Limits: an infinite epsilon, mu or rho promises nothing, so gamma is 1, for kappa = 0
 too (without noise a record may be read off); log kappa = -inf is kappa = 0. No argument

@@ -1,8 +1,8 @@
 """Find the least noise that keeps an attack's success, or epsilon, below a value.
 
-`informed calibrate` finds it for reconstruction (gamma), `dp.calibrate` also for tests
-of membership (advantage), which need more noise: `Calibration.epsilon`, the epsilon of
-the calibrated run, is often far above what anyone would call private.
+`informed calibrate` and audits find it for reconstruction (gamma). Noise that stops
+reconstruction may leave membership visible: `Calibration.epsilon` is often far above
+what anyone would call private. So `dp.calibrate` also takes an advantage or an epsilon.
 """
 
 import dataclasses

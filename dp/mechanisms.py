@@ -1,10 +1,10 @@
 """Mechanisms: private training by Gaussian noise, with or without Poisson sampling.
 
-A mechanism says how a training was made private. From kappa, the chance of
-reconstructing a record without seeing the release, it computes upper bounds on gamma,
-the chance with it, that are valid under its neighbouring relation (see `bounds`).
-`rero.rero_bound` takes the least. `sampling` and `shadow.factory` make mechanisms.
-Theorems are those of Balle, Cherubin and Hayes 2022.
+A mechanism says how a training was made private. It bounds gamma, the chance of
+reconstructing a record after seeing the release, from kappa, the chance before. The
+bounds hold under its neighbouring relation (see `bounds`). `rero.rero_bound` takes the
+least. `sampling` and `shadow.factory` make mechanisms. Theorems are those of Balle,
+Cherubin and Hayes 2022.
 
 sigma, the noise multiplier, is the standard deviation of the noise on the *sum* of
 clipped gradients over the clipping norm. The number that a sum is divided by has to be

@@ -1,13 +1,14 @@
-"""The Poisson-subsampled Gaussian of DP-SGD: Renyi moments, privacy losses, one step.
+"""Count the secrecy of Poisson-sampled batches: a record rarely used is protected more.
 
-One step adds N(0, sigma^2) to a sum of gradients of length at most 1, in which each
-example takes part with probability q. Training with the target, which has the
-distribution (1 - q) N(0, sigma^2) + q N(1, sigma^2), is compared with training where
-its gradient is set to 0, N(0, sigma^2). `mechanisms` and `composition` call these.
+Each quantity here (Renyi moments, privacy losses, one step) gives a valid bound, and
+`mechanisms` and `composition` take the least. One step adds N(0, sigma^2) to a sum of
+gradients of length at most 1, in which each example takes part with probability q.
+Along the target's gradient, the noisy sum is (1 - q) N(0, sigma^2) + q N(1, sigma^2);
+with that gradient set to 0 it is N(0, sigma^2).
 
 sigma may be anything above 0. Infinite noise hides everything. With too little noise
-to put a privacy loss on a grid, `losses` counts only that a target that is never
-sampled stays hidden.
+to put a privacy loss on a grid, `losses` counts only the chance that the target is
+never sampled.
 """
 
 import functools

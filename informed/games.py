@@ -1,7 +1,7 @@
 """The reconstruction and the membership game: play an attack, return error or success.
 
-Users and `benchmarks/papers/balle/membership.py` call them. Balle et al. 2022 define
-adversaries by them (Algorithms 1 and 2), so scores compare. A is the training
+These are Algorithms 1 and 2 of Balle et al. 2022, so scores can be set beside the
+paper's. Users call them, and `benchmarks/papers/balle/membership.py`. A is the training
 algorithm, D_- its known records, z the target, theta the weights.
 """
 

@@ -3,8 +3,11 @@
     f(x) = offset + sum_i w_i k(x, x_i),    k = (1 + d / width) ^ -1/2
 
 with d the squared distance and width a multiple of its median: an inverse multiquadric.
-`kernel` and `second_look` regress images, labels, weights and errors by it, inversion
-labels (`informed.attacks.inversion.label_shadows`).
+`kernel` predicts images and labels from weights. `second_look` predicts weights from
+images, then the error of a guess. It has to learn from errors like those on a release,
+so each shadow model is predicted as if it had been left out; the closed form gives all
+of these from one solve. `informed.attacks.inversion.label_shadows` predicts images from
+which inversion starts.
 """
 
 import dataclasses

@@ -1,11 +1,11 @@
 """Attribute inference: the adversary knows part of the target and infers the rest.
 
-The errors of any guess at the known pixels are visible, and errors of neighbouring
-pixels correlate. So `Known.completed`, for learned attacks and the mean image, corrects
-unknown pixels by a regression of their errors on those at known pixels, as if errors
-were normal, with the covariance that they have on images that the adversary knows. For
-the mean image these errors are the prior itself, and the guess becomes its conditional
-mean, as in `dp.priors.gaussian_given`.
+At the known pixels the adversary sees how wrong a guess is, and errors of neighbouring
+pixels correlate. So `Known.completed` corrects the unknown pixels of learned attacks
+and the mean image, by a regression of errors there on errors at known pixels. It is
+fitted on images that the adversary knows completely. For the mean image this gives the
+prior's conditional mean, as in `dp.priors.gaussian_given`. `experiment.pipeline` makes
+it, `Knowledge.known` carries it, and inversion reads it too.
 
 Source: Balle et al. 2022, Section II-C.
 """

@@ -1,8 +1,8 @@
 """Check a run's configuration before the first model is trained, for all its stages.
 
 A mistake that shows in the last stage would cost hours. Dataclasses check single fields
-on construction. `pipeline` calls this for groups of fields against each other, and
-fields against the data and the installed extras.
+on construction. `pipeline` calls `victim` to check what they can't: fields against each
+other, the data and the installed extras.
 """
 
 import reconn
