@@ -7,8 +7,11 @@ some processors bits depend on a row's place in the batch; then its number decid
 place (`lanes`).
 """
 
+import contextlib
 import dataclasses
 import functools
+import os
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -333,8 +336,9 @@ def lanes(places: np.ndarray, width: int) -> np.ndarray:
 def kill_workers() -> None:
     """End the processes that models are trained in, whatever they are doing."""
     executor = reusable_executor._executor
-    if executor is not None:
-        executor.shutdown(wait=False, kill_workers=True)
+    for worker in list(getattr(executor, "_processes", None) or ()):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGKILL)
 
 
 def processes(algorithm: Algorithm) -> int:

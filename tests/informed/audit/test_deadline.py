@@ -46,7 +46,7 @@ def test_a_training_that_hangs_costs_no_page(tmp_path, most):
     file = tmp_path / "hangs.py"
     file.write_text(HANGS.format(count=str(tmp_path / "count"), most=most))
     out, began = tmp_path / "audit.json", time.monotonic()
-    minutes = 1.0
+    minutes = 0.5
     ended = run(
         f"{file}:train", "--data", "digits", "--fixed", 100, "--targets", 3,
         "--minutes", minutes, "--out", out, seconds=300,
@@ -129,7 +129,7 @@ def test_killed_at_any_moment_it_leaves_a_whole_page_or_none(linear_file, tmp_pa
         "--data", "digits", "--fixed", "30", "--targets", "3", "--minutes", "3",
         "--out", str(out),
     ]  # fmt: skip
-    for seconds in np.random.default_rng(0).uniform(4, 40, size=3):
+    for seconds in np.random.default_rng(0).uniform(4, 20, size=3):
         with subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         ) as process:
