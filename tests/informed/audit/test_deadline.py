@@ -57,7 +57,8 @@ def test_a_training_that_hangs_costs_no_page(tmp_path, most):
     assert words.verdict(values).startswith("No verdict: no attack finished. Run again")
     assert values["enough_minutes"] > minutes
     reasons = " ".join(row["why_not"] for row in values["attacks"])
-    assert "pre-flight wasn't finished" in reasons or "abandoned" in reasons
+    said = "pre-flight wasn't finished", "out of time at target 1", "abandoned"
+    assert any(why in reasons for why in said)
 
 
 @pytest.fixture
