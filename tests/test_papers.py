@@ -135,8 +135,11 @@ def test_a_row_is_run_kept_and_put_on_the_page(one_row, tmp_path, capsys):
     page.check()
     text = page.FILE.read_text()
     assert "1 of 1 rows are measured, of which 0 hold" in text
-    assert "[Table X](../benchmarks/papers/pages/balle-mine.md): *A claim.* No." in text
-    own = page.PAGES / "balle-mine.md"
+    assert (
+        "[Table X](../benchmarks/papers/pages/balle-mine.markdown): *A claim.* No."
+        in text
+    )
+    own = page.PAGES / "balle-mine.markdown"
     assert "| a | *0.1000* | 3.1e-05 | 3 |" in own.read_text()
     own.write_text(own.read_text().replace("No.", "Yes."))
     with pytest.raises(ValueError, match="stale"):

@@ -28,7 +28,7 @@ def write() -> None:
     written = pages()
     for path, content in written.items():
         files.write_bytes(path, content.encode())
-    for path in {*PAGES.glob("*.md")} - written.keys():
+    for path in {*PAGES.glob("*.markdown")} - written.keys():
         path.unlink()
 
 
@@ -41,7 +41,7 @@ def check() -> None:
                 f" needs: python -m benchmarks.papers run {row.name}"
             )
     wanted = pages()
-    there = {path: path.read_text() for path in (FILE, *PAGES.glob("*.md"))}
+    there = {path: path.read_text() for path in (FILE, *PAGES.glob("*.markdown"))}
     for path in wanted.keys() | there.keys():
         if wanted.get(path) != there.get(path):
             raise ValueError(f"{path} is stale: python -m benchmarks.papers page")
@@ -54,7 +54,7 @@ def pages() -> dict[Path, str]:
         broken="\n".join(_broken()), summary="\n\n".join(_summaries())
     )
     measured = {
-        PAGES / f"{_anchor(row)}.md": "\n".join(_section(row, found)) + "\n"
+        PAGES / f"{_anchor(row)}.markdown": "\n".join(_section(row, found)) + "\n"
         for row in register.ROWS
         if (found := results.read(row)) is not None
     }
@@ -62,7 +62,7 @@ def pages() -> dict[Path, str]:
 
 
 def _link(row: Row) -> str:
-    return f"[{row.title}](../benchmarks/papers/pages/{_anchor(row)}.md)"
+    return f"[{row.title}](../benchmarks/papers/pages/{_anchor(row)}.markdown)"
 
 
 def _broken() -> Iterator[str]:
