@@ -18,25 +18,26 @@ from informed.cli import options
 
 _STARTED = time.monotonic()  # before anything heavy is imported
 _STORY = """\
-Can one training record be read back out of a released model?
+Can one training record be read back out of a model that you hand to others?
 
-Your own training, one page:
+Start here: audit your own training script, and get a one-page report.
   informed audit mine.py:train --data mine.npz --check    which attacks apply
   informed audit mine.py:train --data mine.npz --minutes 30 --out audit.html
   informed compare audit.json                             attacks side by side
 
-The attacks of the papers, in stages that resume where they were interrupted:
-  informed run --config=configs/digits.py --workdir=runs/digits
-  informed report runs/digits                             its page
+Reproduce published attacks. An interrupted run continues when it is run again.
+  informed run --config=digits --workdir=runs/digits
+  informed report runs/digits                             writes an .html report
 
-How much noise prevents it:
+How much noise of DP-SGD prevents reconstruction? kappa is an attacker's success
+without the model, gamma the highest success that you accept.
   informed bound --noise-multiplier 1 --steps 100 --kappa 1e-3
   informed calibrate --gamma 0.01 --steps 100 --kappa 1e-3
 """
 _END = """\
 informed COMMAND --help has its options and an example. Exit codes: 0 done, 2 an error
-in one line, 3 the audit's pre-flight found something to fix first, 4 --max-success was
-not shown to hold, 130 interrupted.
+(a one-line message), 3 the audit's initial check found something to fix first, 4 it was
+not shown that success stays within --max-success, 130 interrupted.
 """
 _CONFIGURED = """\
 Every field of a configuration can be set: --config.shadow.count=20000.
@@ -84,7 +85,7 @@ COMMANDS = {
     "run": Command(_RUN, "run all stages of an experiment: shadow, attack, evaluate"),
     "shadow": Command(
         "informed.cli.shadow_command",
-        "train shadow and released models; inspect, verify or merge stores of them",
+        "train shadow models and models to attack; inspect, verify or merge stores",
         "informed shadow plan --config=configs/mnist.py --workdir=runs/mnist\n"
         "  informed shadow --config=configs/mnist.py --workdir=runs/mnist",
     ),
@@ -98,17 +99,17 @@ COMMANDS = {
     ),
     "kkt": Command(
         _RUN,
-        "with the weights alone: the KKT attack on a homogeneous network",
+        "weights alone: the KKT attack recovers images from a homogeneous network",
         "informed kkt --config=configs/kkt.py --workdir=runs/kkt",
     ),
     "landscape": Command(
         _RUN,
-        "with the weights alone: where attacks end, by where they begin",
+        "weights alone: does the result of an attack depend on where it starts?",
         "informed landscape --config=configs/landscape.py --workdir=runs/ends",
     ),
     "bilevel": Command(
         _RUN,
-        "with the weights alone: points whose training ends at the weights",
+        "weights alone: search for records whose training would end at the weights",
         "informed bilevel --config=configs/landscape.py --workdir=runs/bilevel",
     ),
     "attacks": Command(

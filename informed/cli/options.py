@@ -241,12 +241,12 @@ def _add_shared(add: Callable[..., None], *names: str) -> None:
             "folder of prepared TFDS data sets (default: TFDS_DATA_DIR)", str, "DIR",
         ),
         "max-success": (
-            "exit with 4 unless every attack that applies was finished and succeeds in"
-            " at most this share, from 0 to 1 (upper end of its 95 %% interval)",
+            "exit with 4 if an attack that applies was not finished, or if the upper"
+            " end of the 95 %% interval of its success exceeds P, from 0 to 1",
             Number(float, "in [0, 1]", lambda value: 0 <= value <= 1), "P",
         ),
         "quiet": ("print no progress",),
-        "redact": ("numbers only, no record on the page",),
+        "redact": ("leave records and guesses out of all outputs: numbers only",),
         "registers": (
             "Python file that registers victims, data sets or attacks of your own that"
             " the folder names, such as the configuration that it was made by",
@@ -259,7 +259,12 @@ def _add_shared(add: Callable[..., None], *names: str) -> None:
 
 def _add_audit(parser: argparse.ArgumentParser) -> None:
     add = _adder(parser)
-    about = "your function train(images, labels, seed) that returns what you release"
+    about = (
+        "your function train(images, labels, seed). It gets float32 images (records,"
+        " height, width, channels) in [0, 1], or rows of a table. It returns what you"
+        " release: a tree of arrays, a PyTorch module, a scikit-learn estimator. It is"
+        " called many times: let it train for seconds"
+    )
     add("train", about, _training, "FILE.py:FUNCTION")
     about = (
         "the records: an .npz file with the arrays images and labels; a .csv table; a"
@@ -269,20 +274,35 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
     add("--label", "column of a .csv table that has the labels", str, "COLUMN")
     _add_shared(add, "data-dir")
     shown = "(default: %(default)g)"
-    about = f"most records to attack {shown}"
+    about = f"maximum number of records to attack {shown}"
     add("--targets", about, _COUNT, "N", default=AUDIT["targets"])
-    about = "records that the attacker knows (default: half of the data, at most 1,000)"
+    about = (
+        "number of other training records, which the attacker knows (default: half of"
+        " the data, at most 1,000)"
+    )
     add("--fixed", about, _COUNT, "N")
-    about = f"time limit of the whole audit {shown}"
+    about = (
+        "time limit of the whole audit; the page is written at its end from what is"
+        f" there {shown}"
+    )
     add("--minutes", about, _POSITIVE, default=AUDIT["minutes"])
-    about = f"report the noise that keeps the bound on success at this share {shown}"
+    about = (
+        "report how much noise training needs so that no attack succeeds more often"
+        f" than this {shown}"
+    )
     add("--threshold", about, _THRESHOLD, "P", default=AUDIT["threshold"])
     about = f"seed of all random choices of the audit {shown}"
     add("--seed", about, _FROM_0, "N", default=AUDIT["seed"])
-    add("--reconn", "also train a network that refines the kernel's guesses; minutes")
+    about = "also train a network that improves the kernel attack; adds minutes"
+    add("--reconn", about)
     more: dict[str, Any] = {"action": "append", "default": []}
-    add("--skip", "leave this part out; may be given several times", PARTS, **more)
-    add("--check", "only check what can be audited; takes seconds to minutes")
+    about = (
+        "leave out the inversion of the training, or the game with noisy training; may"
+        " be given several times"
+    )
+    add("--skip", about, PARTS, **more)
+    about = "only report which attacks apply to your training, and what to fix"
+    add("--check", about)
     about = "write a page (.html) or numbers (.json, .csv); may be given several times"
     add("--out", about, str, "FILE", **more)
     _add_shared(add, "max-success", "redact", "quiet")
@@ -375,15 +395,16 @@ def _add_bound(parser: argparse.ArgumentParser, name: str) -> None:
         )
         add("--noise-multiplier", about, _NOISE, "SIGMA")
         about = (
-            "history that Opacus or jax-privacy kept, in place of noise and training"
+            "accountant history saved from Opacus or jax-privacy as JSON; replaces the"
+            " noise and the training options"
         )
         add("--from", about, _file, "FILE.json", dest="history")
     else:
         about = "the probability of a reconstruction that you allow, above kappa"
         add("--gamma", about, _PROBABILITY, "P", required=True)
     about = (
-        "how often the best guess succeeds without the model, given everything else"
-        " that the attacker knows, such as 0.001"
+        "the attacker's best chance of guessing the record without the model, such as"
+        " 0.001 for one in a thousand; required, or --log-kappa"
     )
     add("--kappa", about, _PROBABILITY, "P")
     add("--log-kappa", "natural logarithm of kappa, instead of --kappa", _LOG, "X")
@@ -393,30 +414,36 @@ def _add_bound(parser: argparse.ArgumentParser, name: str) -> None:
     group("--batch", "records in a batch", _COUNT, "N")
     group("--epochs", "passes over the training records", _COUNT, "N")
     about = (
-        "how batches are drawn. shuffled: each record in one batch an epoch, as data"
-        " loaders do; poisson: each record in each step with probability batch /"
-        " records, in secret; allocation: each record in one random step an epoch, in"
-        " secret; fixed: a new batch of that size in each step, in secret; weighted:"
-        " refused, because some records are drawn more often than others"
+        "how batches are drawn, and whether the attacker knows who is in which."
+        " shuffled: each record in one batch an epoch, as data loaders do; taken as"
+        " known. Secret: poisson, each record in each step with probability batch /"
+        " records; allocation, each record in one random step an epoch; fixed, a fresh"
+        " random batch of that size in each step. weighted: not supported, stops with"
+        " the reason"
     )
     group("--sampling", about, (*SAMPLINGS, "weighted"))
     about = (
-        "steps of training, or, where batches aren't secret, those that a record takes"
-        " part in; with --relation add_or_remove, of full batches alone"
+        "steps of training. If the attacker knows the batches: steps that use a given"
+        " record; then --relation add_or_remove holds for full batches only"
     )
     group("--steps", about, _COUNT, "N")
     about = (
-        "probability that a record takes part in a step (default: 1, full batches);"
-        " counts only while it is secret who takes part when"
+        "probability that a record takes part in a step (default: 1, full batches),"
+        " if the attacker doesn't know which records a step used"
     )
     group("--sampling-probability", about, _PROBABILITY, "P")
     about = (
-        "what training is compared with; zero_out (default) is always valid for"
-        " reconstruction"
+        "the neighbouring training: the record's gradient set to zero (default, always"
+        " valid for reconstruction), the record removed, or another in its place"
     )
     add("--relation", about, RELATIONS, default="zero_out")
-    add("--delta", "delta of the epsilon (default: 1e-5)", _DELTA, default=1e-5)
-    about = "also draw gamma against the noise and against epsilon"
+    add(
+        "--delta",
+        "delta at which epsilon is reported (default: 1e-5)",
+        _DELTA,
+        default=1e-5,
+    )
+    about = "also draw the bound (gamma) against the noise and against epsilon"
     add("--figure", about, Path, "FILE.png")
     about = "Python file that registers bounds of your own: `dp.register_bound`"
     add("--bounds", about, _file, "FILE")
