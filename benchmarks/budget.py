@@ -96,8 +96,8 @@ def measured(code: str, minutes: float, targets: int, folder: Path) -> dict:
         again = [sys.executable, "-m", *least["command"].split(), "--json"]
         again[2] = "informed.cli"
         printed = subprocess.run(again, check=True, capture_output=True, text=True)
-        found = json.loads(printed.stdout)["noise_multiplier"]
-        holds = found == least["noise_multiplier"] and words.number_up(found) in remedy
+        sigma = json.loads(printed.stdout)["noise_multiplier"]
+        holds = sigma == least["noise_multiplier"] and words.number_up(sigma) in remedy
     return {
         "code": code,
         "minutes": minutes,

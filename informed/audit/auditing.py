@@ -14,7 +14,15 @@ import numpy as np
 
 from informed.attacks import registry
 from informed.attacks.attack_row import Row
-from informed.audit import contract, noise_game, preflight, subject, timetable, trials
+from informed.audit import (
+    contract,
+    engine,
+    noise_game,
+    preflight,
+    subject,
+    timetable,
+    trials,
+)
 from informed.audit.audit_state import AuditState
 from informed.audit.findings import AuditStoppedError, Preflight
 from informed.report import words
@@ -118,6 +126,8 @@ def audit(
         lines = "; ".join(str(finding) for finding in checked.stops)
         raise AuditStoppedError(f"There is nothing to audit yet: {lines}")
     state.subject, state.checked = checked.subject, checked
+    if not checked.subject.deterministic:
+        state.ledger.remove()  # nothing shows that parts are of this training
     state.ledger.open(_identity(state))
     with timetable.threads_beside(checked.busy):
         _steps(state, clock, progress)
@@ -130,8 +140,10 @@ def audit(
 
 def _identity(state: AuditState) -> dict[str, Any]:
     """Return what decides the parts of an audit, but for its minutes."""
-    audited, settings = state.subject, dataclasses.asdict(state.settings)
+    audited, checked = state.subject, state.checked
+    settings = dataclasses.asdict(state.settings)
     assert audited is not None
+    assert checked is not None
     del settings["minutes"]
     return {
         "training": audited.factory("released", answers=True).identity,
@@ -141,6 +153,9 @@ def _identity(state: AuditState) -> dict[str, Any]:
         "public": audited.split.shadow.sha256,
         "asked": audited.held_out.sha256 if audited.answering else None,
         "position": audited.position,
+        # Of this run: they differ if a module that training imports was changed.
+        "weights": checks.digest(engine.theta_of(checked.returned)),
+        "accuracy": checked.accuracy,
         "settings": settings,
         "versions": {**records.versions(), **records.packages()},
     }

@@ -21,6 +21,8 @@ import math
 import numpy as np
 from scipy import stats
 
+from informed.audit.findings import Finding
+
 # Confidence that noise is missing; confidence of what would have been noticed.
 _SURE, _LIKELY = 0.999, 0.9
 # Models of each target for the direction, and again for the test: most, fewest.
@@ -59,6 +61,37 @@ class Scatter:
         scale = math.sqrt(self.count / 2)
         detected = (allowed * scale + most) / (least * scale)
         return max(1.0, detected / self.likely) if self.likely else math.inf
+
+
+def judged(measured: Scatter, allowed: float) -> Finding:
+    """Say whether the declared noise may be there, and how little would have passed.
+
+    Args:
+      measured: how far models of two targets are apart.
+      allowed: mu of the declared noise, from `allowed_mu`.
+    """
+    if times := measured.missing(allowed):
+        much = f"at least {times:.2g} times" if math.isfinite(times) else "infinitely"
+        return Finding(
+            level="stops",
+            what="the noise that PRIVACY declares isn't there: models of two targets"
+            f" are further apart than it allows, so it is {much} too small, or clipping"
+            " is missing (confidence 99.9 %, for normal scatter)",
+            remedy="add noise of noise_multiplier times clip_norm to the sum of clipped"
+            " gradients in every step, or declare what is added",
+        )
+    factor = measured.noticed(allowed)
+    what = (
+        "can't tell whether training adds the noise that PRIVACY declares: one record"
+        " moves the weights less than chance"
+    )
+    if math.isfinite(factor):
+        what = (
+            f"{4 * measured.count} models scatter as the noise that PRIVACY declares"
+            f" allows; noise more than {factor:.2g} times too small would have been"
+            " noticed"
+        )
+    return Finding(level="note", what=what)
 
 
 def allowed_mu(noise_multiplier: float, steps: int) -> float:

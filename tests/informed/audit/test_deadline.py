@@ -107,6 +107,33 @@ def test_an_audit_that_was_killed_goes_on_with_what_it_has(
             assert one["certified"] == other["certified"]
 
 
+def test_parts_are_not_taken_after_what_training_imports_was_changed(tmp_path, digits):
+    """The file of the training stays the same, byte for byte."""
+    few, book = digits.take(np.arange(120)), ledger.Ledger(tmp_path / "parts")
+    file, helper = tmp_path / "imports_a_helper.py", tmp_path / "scale.txt"
+    file.write_text(
+        "import numpy as np\n"
+        "def train(images, labels):\n"
+        f"    scale = float(open({str(helper)!r}).read())\n"
+        "    return scale * images.reshape(len(images), -1).sum(axis=0)\n"
+    )
+
+    def identity():
+        settings = informed.audit.AuditConfig(targets=2, fixed=20)
+        checked = informed.audit.check(f"{file}:train", few, settings=settings)
+        state = AuditState(subject=checked.subject, checked=checked, settings=settings)
+        return informed.audit.auditing._identity(state)
+
+    helper.write_text("1.0")
+    book.open(identity())
+    book.keep("released", {"weights": np.ones((2, 64))})
+    book.open(identity())
+    assert book.part("released") is not None
+    helper.write_text("2.0")
+    book.open(identity())
+    assert book.part("released") is None
+
+
 def test_parts_of_another_audit_are_not_taken(tmp_path):
     book = ledger.Ledger(tmp_path / "parts")
     book.open({"seed": 1})
