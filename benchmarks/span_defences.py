@@ -1,23 +1,20 @@
 """What stops the reading off the span: accuracy against records read, a line each.
 
     python -m benchmarks.span_defences --targets=20 --seed=0 > defences.jsonl
-    python -m benchmarks.span_defences --figure=docs/images/span_defences.png \
-        --of=defences.jsonl
 
-data, defence, amount   "rounding" to a number of bits (53 is none); "noise" on the
+defence, amount     "rounding" to a number of bits (53 is none); "noise" on the
                     weights, in deviations of theirs; "DP-GD" with a noise multiplier
 accuracy            on 400 records of which no model saw any, the mean over targets
 exact, certified    of the targets, as in `benchmarks.span`
-first               of the targets: first of 1,000 others (texts: 500) in a gallery,
-                    by how much of the weights lies along what a record has off the span
+first               of the targets: first of 1,000 others in a gallery, by how much of
+                    the weights lies along what a record has off the span
 epsilon, bound      of DP-GD: epsilon at delta = 1e-5 (a record's gradient zeroed out),
-                    and the bound on `first` (`dp.rero_bound`, kappa = 1 / 1,001; of
-                    texts 1 / 501)
+                    and the bound on `first` (`dp.rero_bound`, kappa = 1 / 1,001)
 
 Models: LogisticRegression at its defaults for rounding and noise; logistic regression
 by full-batch gradient descent from zero, 30 steps, gradients of norm 1 at most, for
-DP-GD, for which genotypes are counted from the public frequencies. The adversary knows
-how much noise there is, and none of it.
+DP-GD, for which alleles are counted from the public frequencies. Data: genotypes. The
+adversary knows how much noise there is, and none of it.
 """
 
 import argparse
@@ -25,11 +22,10 @@ import json
 import math
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse, special
+from scipy import special
 from sklearn.linear_model import LogisticRegression
 
 import dp
@@ -43,22 +39,16 @@ _STEPS = 30
 _BITS = (53, 24, 11, 8, 6, 4, 3, 2)
 _NOISES = (1e-6, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0)
 _MULTIPLIERS = (0.0, 0.01, 0.1, 1.0, 3.0, 10.0, 30.0, 100.0)
-# Learning rates of DP-GD, chosen without noise on seeds of their own for accuracy.
-_RATES = {"genotypes": 1.0, "texts": 100.0}
+# Learning rate of DP-GD, chosen without noise on seeds of its own for accuracy.
+_RATE = 1.0
 
 
-def drawn(data: str, seed: int) -> tuple[Any, np.ndarray]:
+def drawn(seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows and labels: known ones, the target, test, gallery."""
-    many = _KNOWN + _TEST + (_GALLERY if data == "genotypes" else 500)
-    if data == "genotypes":
-        draw = span_data.genotypes(many, 2000, blocks=True)
-    else:
-        draw = span_data.texts(many, public=True)
-    found = draw(np.random.default_rng(seed))
-    labels = found.labels
-    if labels.dtype.kind == "f":
-        labels = (labels > np.median(labels)).astype(np.int64)
-    return found.rows, labels
+    many = _KNOWN + _TEST + _GALLERY
+    draw = span_data.genotypes(many, 2000, blocks=True)
+    rows, labels, _ = draw(np.random.default_rng(seed))
+    return rows, (labels > np.median(labels)).astype(np.int64)
 
 
 def private(
@@ -94,17 +84,12 @@ def read(
     Where training took a centre off the rows, that is known as well.
     """
     known, target = found[:_KNOWN], found[_KNOWN : _KNOWN + 1]
-    row = target.toarray()[0] if sparse.issparse(target) else target[0]
+    row = target[0]
     spanning = known if centre is None else np.vstack([known, centre])
     basis = Basis.of(spanning)
     off = basis.off(weights / basis.scale)
-    candidates = (
-        sparse.vstack([target, gallery])
-        if sparse.issparse(target)
-        else (np.vstack([target, gallery]))
-    )
-    dense = candidates.toarray() if sparse.issparse(candidates) else candidates
-    apart = basis.off(dense / basis.scale)
+    candidates = np.vstack([target, gallery])
+    apart = basis.off(candidates / basis.scale)
     size = np.linalg.norm(apart, axis=1)
     # One that lies in the span has no direction.
     size = np.where(size > 1e-6, size, np.inf)
@@ -131,12 +116,12 @@ def rounded(weights: np.ndarray, bits: int) -> np.ndarray:
     return np.ldexp(np.round(np.ldexp(mantissa, bits)), exponent - bits)
 
 
-def played(data: str, args: Any) -> Iterator[dict[str, Any]]:
-    """All lines of a data set."""
+def played(args: Any) -> Iterator[dict[str, Any]]:
+    """All lines."""
     tallies: dict[tuple[str, float], list[dict[str, Any]]] = {}
     for target in range(args.targets):
         seed = span_data.SEEDS * (args.seed + 5) + target
-        found, labels = drawn(data, seed)
+        found, labels = drawn(seed)
         trained = slice(0, _KNOWN + 1)
         test = slice(_KNOWN + 1, _KNOWN + 1 + _TEST)
         gallery = found[_KNOWN + 1 + _TEST :]
@@ -171,16 +156,16 @@ def played(data: str, args: Any) -> Iterator[dict[str, Any]]:
             weights = model.coef_ + deviation * rng.standard_normal(model.coef_.shape)
             scores = found[test] @ weights.T + model.intercept_
             tried(("noise", share), weights, scores, model.classes_, deviation)
-        centre = None if sparse.issparse(found) else gallery.mean(axis=0)
-        shifted = found if centre is None else found - centre
+        centre = gallery.mean(axis=0)
+        shifted = found - centre
         for multiplier in _MULTIPLIERS:
             weights, classes, deviation = private(
-                shifted[trained], labels[trained], multiplier, _RATES[data], seed
+                shifted[trained], labels[trained], multiplier, _RATE, seed
             )
             scores = shifted[test] @ weights.T
             tried(("DP-GD", multiplier), weights, scores, classes, deviation, centre)
     for (defence, amount), lines in tallies.items():
-        line: dict[str, Any] = {"data": data, "defence": defence, "amount": amount}
+        line: dict[str, Any] = {"defence": defence, "amount": amount}
         line["accuracy"] = round(
             float(np.mean([each["accuracy"] for each in lines])), 3
         )
@@ -197,57 +182,14 @@ def played(data: str, args: Any) -> Iterator[dict[str, Any]]:
         yield line
 
 
-def figure(lines: list[dict[str, Any]], path: Path) -> None:
-    """Accuracy against records read, a panel a data set."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    names = list(dict.fromkeys(line["data"] for line in lines))
-    canvas, panels = pyplot.subplots(1, len(names), figsize=(9, 4.4), sharey=True)
-    styles = {"rounding": ("o", "C0"), "noise": ("s", "C1"), "DP-GD": ("^", "C2")}
-    for panel, name in zip(panels, names, strict=True):
-        for defence, (marker, colour) in styles.items():
-            some = [x for x in lines if (x["data"], x["defence"]) == (name, defence)]
-            accuracy = [x["accuracy"] for x in some]
-            for what, filled in (("exact", colour), ("first", "none")):
-                share = [x[what] / x["targets"] for x in some]
-                panel.plot(
-                    accuracy,
-                    share,
-                    marker=marker,
-                    color=colour,
-                    markerfacecolor=filled,
-                    linestyle="-" if what == "exact" else ":",
-                    label=f"{defence}: "
-                    + ("whole record" if what == "exact" else "first in the gallery"),
-                )
-        panel.set(title=name, xlabel="accuracy on records not seen", ylim=(-0.04, 1.04))
-    panels[0].set_ylabel("share of targets")
-    handles, labels = panels[-1].get_legend_handles_labels()
-    canvas.legend(handles, labels, fontsize=8, loc="lower center", ncols=3)
-    canvas.tight_layout(rect=(0, 0.12, 1, 1))
-    canvas.savefig(path, dpi=150)
-
-
 def main() -> None:
-    """Print one JSON line a defence and amount, or draw them."""
+    """Print one JSON line a defence and amount."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--targets", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="", help="data whose name begins so")
-    parser.add_argument("--figure", type=Path, help="draw `--of` into this file")
-    parser.add_argument("--of", type=Path, help="lines that were printed before")
     args = parser.parse_args()
-    if args.figure:
-        lines = [json.loads(line) for line in args.of.read_text().splitlines()]
-        figure(lines, args.figure)
-        return
-    for data in _RATES:
-        if data.startswith(args.only):
-            for line in played(data, args):
-                print(json.dumps(line), flush=True)
+    for line in played(args):
+        print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":

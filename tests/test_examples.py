@@ -22,9 +22,8 @@ from shadow.launchers import local, table
 from shadow.victims import architectures
 
 ROOT = Path(__file__).parent.parent
-TEXT = ROOT / "examples" / "audit_text.py"
-AUDITS = sorted(set((ROOT / "examples").glob("audit_*.py")) - {TEXT})
-EXAMPLES = sorted(set((ROOT / "examples").glob("*.py")) - {*AUDITS, TEXT})
+AUDITS = sorted((ROOT / "examples").glob("audit_*.py"))
+EXAMPLES = sorted(set((ROOT / "examples").glob("*.py")) - set(AUDITS))
 
 
 def load(name):
@@ -47,14 +46,6 @@ def test_audits_are_short_and_named_where_they_are_explained():
         assert f"examples/{file.name}" in text
         source = file.read_text()
         assert f"informed audit examples/{file.name}:train" in source
-
-
-def test_a_text_classifier_gives_a_document_away():
-    text, answer = load(TEXT.name)["main"]()
-    assert len(TEXT.read_text().splitlines()) <= 60
-    assert TEXT.name in (ROOT / "docs" / "span.md").read_text()
-    assert answer.certified
-    assert answer.words == set(re.findall(r"\b\w\w+\b", text.lower()))
 
 
 def test_a_new_attack_is_a_file_and_a_row(split, victim, tmp_path):

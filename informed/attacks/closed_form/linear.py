@@ -54,8 +54,7 @@ class RowReconstruction:
     """The unknown row, as reconstructed from a fitted linear model.
 
     Attributes:
-      value: (features,) float64, the row in the units of the known rows. Behind a
-        vectoriser: a value per word of its vocabulary.
+      value: (features,) float64, the row in the units of the known rows.
       y: the row's label or output; None: undetermined.
       certified: whether the model itself confirms `value`: equations hold that a wrong
         known row would violate, as `why` says. It does not cover `y`.
@@ -63,7 +62,6 @@ class RowReconstruction:
         are correct; infinity where there is none.
       by: the method: "scaler means", "span" or "closed form".
       why: what the certificate rests on, or why there is none.
-      words: the words of the missing text, where rows are texts; else None.
       candidates: the two possible rows of a model without intercept (Theorem 8).
     """
 
@@ -73,7 +71,6 @@ class RowReconstruction:
     error: Float[np.ndarray, " features"]
     by: str
     why: str
-    words: frozenset[str] | None = None
     candidates: tuple[GlmReconstruction, ...] = ()
 
 

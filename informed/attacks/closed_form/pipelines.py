@@ -13,7 +13,6 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from informed.attacks.closed_form import linear, scaler
 from informed.attacks.closed_form.linear import RowReconstruction
@@ -31,19 +30,17 @@ _SPAN_ONLY = (
     "PassiveAggressiveClassifier",
     "PassiveAggressiveRegressor",
 )
-_VECTORISERS = ("TfidfVectorizer", "CountVectorizer")
 SUPPORTED = (
     f"linear models ({', '.join([*OBJECTIVES, *_SPAN_ONLY])}), alone or in a Pipeline"
-    f" behind StandardScaler, {' or '.join(_VECTORISERS)}"
+    " behind StandardScaler"
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class _Steps:
-    """The steps of a pipeline; None: there is no such step."""
+    """The steps of a pipeline."""
 
-    vectoriser: Any
-    scaler: Any
+    scaler: Any | None
     model: Any
 
 
@@ -59,9 +56,8 @@ def reconstruct_sklearn(
 
     Args:
       model: a fitted linear model, or a `Pipeline` that ends in one; see `SUPPORTED`.
-      known_rows: all training rows but one, as they were given to `fit`: (known,
-        features) numbers, array or sparse matrix, or a list of texts if the pipeline
-        begins with a vectoriser.
+      known_rows: (known, features) numbers, all training rows but one, as they were
+        given to `fit`; of a sparse matrix its `toarray()`.
       known_labels: (known,) or (known, outputs), their labels.
       target_label: the missing row's label; needed, and used, only for least squares
         and ridge without intercept (Theorem 8).
@@ -86,7 +82,7 @@ def reconstruct_sklearn(
             )
     rows, labels = _checked(steps, known_rows, known_labels)
     if steps.scaler is not None:
-        target = None if sparse.issparse(rows) else scaler.read(steps.scaler, rows)
+        target = scaler.read(steps.scaler, rows)
         if target is not None:
             scaled, x = (steps.scaler.transform(r) for r in (rows, target.value[None]))
             label = linear.label_of(steps.model, scaled, labels, x[0])
@@ -98,11 +94,7 @@ def reconstruct_sklearn(
         target = dataclasses.replace(
             target, value=target.value * scale, error=target.error * scale
         )
-    if steps.vectoriser is None:
-        return target
-    names = np.asarray(steps.vectoriser.get_feature_names_out())
-    there = target.value > (target.error if np.isfinite(target.error).all() else 0.0)
-    return dataclasses.replace(target, words=frozenset(names[there].tolist()))
+    return target
 
 
 def _steps(model: Any) -> _Steps | None:
@@ -115,12 +107,10 @@ def _steps(model: Any) -> _Steps | None:
     if not steps or type(steps[-1]).__name__ not in {*OBJECTIVES, *_SPAN_ONLY}:
         return None
     *before, last = steps
-    vectoriser = scaling = None
-    if before and type(before[0]).__name__ in _VECTORISERS:
-        vectoriser, *before = before
+    scaling = None
     if before and type(before[0]).__name__ == "StandardScaler":
         scaling, *before = before
-    return None if before else _Steps(vectoriser, scaling, last)
+    return None if before else _Steps(scaling, last)
 
 
 def _name(model: Any) -> str:
@@ -130,15 +120,11 @@ def _name(model: Any) -> str:
 
 
 def _checked(steps: _Steps, rows: Any, labels: Any) -> tuple[Any, np.ndarray]:
-    """Return the known rows as numbers, as the step after the vectoriser gets them."""
-    if steps.vectoriser is not None:
-        rows = steps.vectoriser.transform(rows)
+    """Return the known rows and labels as arrays."""
+    if hasattr(rows, "toarray"):
+        raise checks.FieldError("known_rows", "Expected {}.toarray(), not sparse rows.")
     try:
-        rows = (
-            sparse.csr_array(rows, dtype=np.float64)
-            if sparse.issparse(rows)
-            else np.asarray(rows, np.float64)
-        )
+        rows = np.asarray(rows, np.float64)
     except (ValueError, TypeError) as error:
         raise checks.FieldError(
             "known_rows", f"Expected {{}} to be numbers: {checks.first_line(error)}"
@@ -150,7 +136,7 @@ def _checked(steps: _Steps, rows: Any, labels: Any) -> tuple[Any, np.ndarray]:
             f"Expected {{}} of {width} features, as many as the model has, got shape"
             f" {rows.shape}.",
         )
-    if not np.isfinite(rows.data if sparse.issparse(rows) else rows).all():
+    if not np.isfinite(rows).all():
         raise checks.FieldError("known_rows", "Expected {} without missing values.")
     labels = np.asarray(labels)
     if len(labels) != rows.shape[0]:
@@ -177,20 +163,19 @@ def _of_model(
             or f"{type(model).__name__} is read off the span alone, which needs more"
             " features than known rows."
         )
-    dense = rows.toarray() if sparse.issparse(rows) else rows
     if not model.fit_intercept and target_label is not None:
         # Theorem 8: two rows are possible, and only a prior can tell them apart.
-        pair = linear.reconstruct(model, dense, labels, target_label=target_label)
+        pair = linear.reconstruct(model, rows, labels, target_label=target_label)
         assert isinstance(pair, tuple)
         return RowReconstruction(
             value=pair[0].x,
             y=target_label,
-            error=np.full(dense.shape[1], np.inf),
+            error=np.full(rows.shape[1], np.inf),
             by="closed form",
             why="without intercept two rows are possible (Theorem 8)",
             candidates=pair,
         )
     try:
-        return linear.read(model, dense, labels)
+        return linear.read(model, rows, labels)
     except ReconstructionImpossibleError as error:
         raise ReconstructionImpossibleError(f"{error} {said}".strip()) from error

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn import base
 
 # All lengths are in column spreads. Steps must be below this before they are
@@ -42,17 +41,14 @@ def refit(
 
     Args:
       model: the fitted estimator.
-      known: (known, features), an array or a sparse matrix.
+      known: (known, features).
       labels: (known,) or (known, outputs).
       row: (features,), the candidate for the missing row.
       label: the candidate's label.
       at: the candidate's position among the rows; -1: the last.
     """
     at = known.shape[0] if at < 0 else at
-    if sparse.issparse(known):
-        rows = sparse.csr_array(sparse.vstack((known[:at], row[None], known[at:])))
-    else:
-        rows = np.insert(known, at, row, axis=0)
+    rows = np.insert(known, at, row, axis=0)
     labels = np.asarray(labels)
     if labels.dtype.kind in "iub" and np.asarray(label).dtype.kind == "f":
         labels = labels.astype(np.float64)

@@ -7,10 +7,9 @@ needs more features than known rows; networks also need code and seed. docs/span
 the proof. The registry's `span` attacks networks with it, `closed_form` linear models.
 
 direction      `read`: the direction and its error; `rank`: candidates by angle to it
-basis          projections off the span, dense or sparse
-missing_rows   `complete`, `complete_all`: from directions to rows, by the kind of data:
-lattice        a row of integers (with columns and uniqueness)
-bag_of_words   a sparse row without negative entries
+basis          projections off the span
+lattice        `complete`: from the direction to a row of integers (with columns and
+               uniqueness)
 linear_fit     the row of a fitted linear model
 span_attack    the attack on networks: first_layers, and guess_search by training
 """
@@ -22,7 +21,7 @@ from dp import lazy
 if TYPE_CHECKING:
     from informed.attacks.span.completion import Completion
     from informed.attacks.span.direction import Direction, rank, read
-    from informed.attacks.span.missing_rows import complete, complete_all
+    from informed.attacks.span.lattice import complete
     from informed.attacks.span.span_attack import SpanAttack, SpanConfig, applies
 
 # The attack imports JAX, which the others do without.
@@ -31,7 +30,7 @@ __getattr__, __dir__, __all__ = lazy.names(
     {
         "informed.attacks.span.completion": "Completion",
         "informed.attacks.span.direction": "Direction rank read",
-        "informed.attacks.span.missing_rows": "complete complete_all",
+        "informed.attacks.span.lattice": "complete",
         "informed.attacks.span.span_attack": "SpanAttack SpanConfig applies",
     },
 )

@@ -1,18 +1,17 @@
-"""Project vectors off the span of the known rows, also of large sparse ones.
+"""Project vectors off the span of the known rows.
 
 `direction`, `lattice`, `first_layers` and `linear_fit` use it. We compute with the
 n x n matrix of inner products of n known rows of d columns, so that no d x d matrix is
-needed, and for sparse inputs no dense n x d one. This squares the rows' condition
-number, so a projection is repeated on its result to remove what remains in the span.
+needed. This squares the rows' condition number, so a projection is repeated on its
+result to remove what remains in the span.
 """
 
 import dataclasses
 import functools
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy import linalg, sparse
+from scipy import linalg
 
 # A row counts as a combination of the others if less than this share of its length is
 # off their span: ten times the rounding of inner products, 1e-16 of a squared length.
@@ -23,18 +22,6 @@ _ROUNDS = 3
 
 Rows = Float[np.ndarray, "rows features"]
 EPS = float(np.finfo(np.float64).eps)
-
-
-def dense(rows: Any) -> Any:
-    """Return a sparse matrix as an array, and an array as it is."""
-    return rows.toarray() if hasattr(rows, "toarray") else rows
-
-
-def stacked(rows: Any, more: Rows) -> Any:
-    """Stack an array on rows, which may be sparse and stay so."""
-    if sparse.issparse(rows):
-        return sparse.csr_array(sparse.vstack([rows, more]))
-    return np.vstack([rows, more])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,38 +36,19 @@ class Basis:
       kept: (rows,) int, positions of rows that form a basis of the span.
       rows: (dimension, features), these rows, in the units of `scale`.
       factor: (dimension, dimension), the lower Cholesky factor of their inner products.
-      beside: (vectors, features), vectors that `and_off` added, in these units.
     """
 
     scale: Float[np.ndarray, " features"]
     kept: Int[np.ndarray, " kept"]
-    rows: Any
+    rows: Rows
     factor: Float[np.ndarray, "rank rank"]
-    beside: Rows
 
     @classmethod
-    def of(cls, rows: Any) -> "Basis":
-        """Prepare the projection off (rows, features), an array or a sparse matrix."""
+    def of(cls, rows: Rows) -> "Basis":
+        """Prepare the projection off (rows, features)."""
         scaled, scale = _in_units(rows)
-        kept, factor = _independent(dense(scaled @ scaled.T))
-        nothing = np.zeros((0, len(scale)))
-        return cls(
-            scale=scale, kept=kept, rows=scaled[kept], factor=factor, beside=nothing
-        )
-
-    def and_off(self, vectors: Rows) -> "Basis":
-        """Return the span of these rows and of vectors off it.
-
-        Args:
-          vectors: orthonormal vectors off the span, in the units of `scale`.
-        """
-        return Basis(
-            scale=self.scale,
-            kept=self.kept,
-            rows=stacked(self.rows, vectors),
-            factor=linalg.block_diag(self.factor, np.eye(len(vectors))),
-            beside=np.vstack([self.beside, vectors]),
-        )
+        kept, factor = _independent(scaled @ scaled.T)
+        return cls(scale=scale, kept=kept, rows=scaled[kept], factor=factor)
 
     def __len__(self) -> int:
         """Return the dimension of the span."""
@@ -103,10 +71,9 @@ class Basis:
         coefficients = np.zeros((len(scaled), len(self)))
         off = np.asarray(scaled, np.float64)
         for _ in range(rounds):
-            products = np.asarray(self.rows @ off.T)
-            step = linalg.cho_solve((self.factor, True), products).T
+            step = linalg.cho_solve((self.factor, True), self.rows @ off.T).T
             coefficients += step
-            off = off - np.asarray((self.rows.T @ step.T).T)
+            off = off - step @ self.rows
         return coefficients, off
 
     def off(self, scaled: Rows, rounds: int = _ROUNDS) -> Rows:
@@ -120,24 +87,18 @@ class Basis:
         # Blocks, since the solution for all columns is dense.
         block = max(1, (1 << 25) // max(len(self), 1))
         for at in range(0, self.features, block):
-            rows = dense(self.rows[:, at : at + block])
+            rows = self.rows[:, at : at + block]
             half = linalg.solve_triangular(self.factor, rows, lower=True)
             squares[at : at + block] = np.einsum("ij,ij->j", half, half)
         return np.minimum(squares, 1.0)
 
 
-def _in_units(rows: Any) -> tuple[Any, np.ndarray]:
+def _in_units(rows: Rows) -> tuple[Rows, np.ndarray]:
     """Scale rows to each column's largest value; columns of zeros: the median's."""
-    if sparse.issparse(rows):
-        rows = sparse.csr_array(rows, dtype=np.float64)
-        largest = np.asarray(abs(rows).max(axis=0).todense()).ravel()
-    else:
-        rows = np.asarray(rows, np.float64)
-        largest = np.abs(rows).max(axis=0, initial=0.0)
+    rows = np.asarray(rows, np.float64)
+    largest = np.abs(rows).max(axis=0, initial=0.0)
     filled = largest > 0
     largest[~filled] = np.median(largest[filled]) if filled.any() else 1.0
-    if sparse.issparse(rows):
-        return sparse.csr_array(rows @ sparse.diags_array(1 / largest)), largest
     return rows / largest, largest
 
 

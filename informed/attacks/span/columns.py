@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from informed.attacks.span.basis import dense
-
 # Steps of columns that aren't whole numbers: bytes scaled to [0, 1], and decimals.
 _BYTE = 1 / 255
 _STEPS = (_BYTE, 0.1, 0.01)
@@ -84,9 +82,9 @@ def of(known: Any) -> Columns | None:
     """Detect the discrete columns of the known rows; None: there are none.
 
     Args:
-      known: (known, features), an array or a sparse matrix.
+      known: (known, features).
     """
-    rows = np.asarray(dense(known), np.float64)
+    rows = np.asarray(known, np.float64)
     features = rows.shape[1]
     step = np.ones(features)
     discrete = (rows == np.round(rows)).all(axis=0)

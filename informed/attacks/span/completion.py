@@ -1,7 +1,6 @@
 """The type of a completed missing row, with the evidence that it is the right one.
 
-`lattice`, `bag_of_words` and `guess_search` return it; `missing_rows`, `linear_fit` and
-`span_attack` read it.
+`lattice` and `guess_search` return it; `linear_fit` and `span_attack` read it.
 """
 
 import dataclasses
@@ -41,10 +40,9 @@ class Completion:
     Attributes:
       row: (features,), the missing row.
       certified: whether equations that weren't needed to find the row agree with it,
-        given the premise. For a bag of words this excludes known documents that the row
-        may contain completely.
+        given the premise.
       determined: (features,) bool, the columns that the equations determine.
-      by: how the row was completed: "levels", "sparsity", "training".
+      by: how the row was completed: "levels", "training".
       why: what the certificate rests on, or why there is none, in a sentence.
       premise: what the certificate assumes about the row that no equation shows. Sign
         and length of a direction are unknown, so a multiple or a mirror image of the

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy import linalg
 
 from informed.attacks.impossible import (
     LimitError,
@@ -27,7 +26,7 @@ from informed.attacks.impossible import (
     ReconstructionImpossibleError,
 )
 from informed.attacks.quantisation import measure
-from informed.attacks.span.basis import EPS, Basis, dense, stacked
+from informed.attacks.span.basis import EPS, Basis
 from informed.attacks.span.completion import SURE
 
 # A singular value counts as a row if it is this many times the largest singular value
@@ -94,8 +93,8 @@ class Direction:
 
         It would if there are more free outputs than unknown rows: then rows have
         different gradients there, and two rows give rank two. With one output, two rows
-        give one direction between them. Rows reconstructed since count as unknown. Rows
-        of equal weight are an exception: see `equal`.
+        give one direction between them. Rows of equal weight are an exception: see
+        `equal`.
         """
         values = np.linalg.svd(self.shares, compute_uv=False)
         # Outputs that always move together, such as those of two classes, count once.
@@ -153,36 +152,6 @@ class Direction:
         level = max(self.error, 1e-9) * np.median(size)
         return kept[np.linalg.norm(off, axis=0) <= 100 * level]
 
-    def sliced(self, along: Float[np.ndarray, " rank"]) -> "Direction":
-        """Restrict several missing rows to points along one direction.
-
-        A multiple of every missing row that isn't orthogonal to it lies there, so
-        completing a single row there finds one of them.
-
-        Args:
-          along: unit vector.
-        """
-        rest = linalg.null_space(along[None]).T @ self.vectors
-        return dataclasses.replace(
-            self, basis=self.basis.and_off(rest), vectors=(along @ self.vectors)[None]
-        )
-
-    def without(
-        self, known: Any, row: Float[np.ndarray, " features"]
-    ) -> tuple["Direction", Any]:
-        """Return the direction without a reconstructed row, and the known rows with it.
-
-        Args:
-          known: (known, features), the rows that span `basis`.
-          row: the reconstructed row.
-        """
-        more = stacked(known, row[None])
-        basis = Basis.of(more)
-        off = basis.off(self.vectors * (self.basis.scale / basis.scale))
-        _, _, right = np.linalg.svd(off, full_matrices=False)
-        rest = dataclasses.replace(self, basis=basis, vectors=right[: self.rank - 1])
-        return rest, more
-
 
 def read(
     weights: Float[np.ndarray, "*outputs features"],
@@ -195,7 +164,7 @@ def read(
 
     Args:
       weights: released weights of the layer that takes the inputs.
-      known: (known, features), D_- as that layer gets it: an array or a sparse matrix.
+      known: (known, features), D_- as that layer gets it.
       start: the layer's initial weights, or its weights after training on rows of the
         span, such as D_- with one of its rows duplicated; None: zeros.
       deviation: standard deviation of noise on the weights, overall or per column;
@@ -278,21 +247,20 @@ class Ranking(NamedTuple):
     names: Int[np.ndarray, " named"]
 
 
-def rank(direction: Direction, gallery: Any) -> Ranking:
+def rank(direction: Direction, gallery: Float[np.ndarray, "rows features"]) -> Ranking:
     """Rank rows by the angle to the missing rows.
 
     With several missing rows, a row is named if it lies in their span.
 
     Args:
-      gallery: (rows, features), candidates as the layer gets them; an array or a sparse
-        matrix.
+      gallery: (rows, features), candidates as the layer gets them.
     Returns: the ranking. A row is named only if its angle is within ten times the
       direction's error and a random row's wouldn't be. Equal rows, multiples, and
       rows that differ by a combination of known ones are named together.
     """
     sines = np.ones(gallery.shape[0])
     for at in range(0, len(sines), _BLOCK):
-        rows = np.asarray(dense(gallery[at : at + _BLOCK]), np.float64)
+        rows = np.asarray(gallery[at : at + _BLOCK], np.float64)
         scaled = rows / direction.basis.scale
         off = direction.basis.off(scaled)
         length = np.linalg.norm(off, axis=1)

@@ -1,7 +1,7 @@
 """Find a missing row of whole numbers (genotypes, pixels in bytes) from its direction.
 
 The direction is all that released weights show of the row: its part off the known rows'
-span, without length or sign. `missing_rows` calls `complete` for discrete columns.
+span, without length or sign. `linear_fit` and `span_attack` call `complete`.
 
 The row lies on a grid, and in the (n + 1)-dimensional span of the n known rows and the
 direction, out of d dimensions. We alternate rounding and projection, from the known
@@ -29,11 +29,11 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy import sparse
+from scipy import optimize, sparse
 
-from informed.attacks.span import bag_of_words, uniqueness
 from informed.attacks.span import columns as values
-from informed.attacks.span.basis import Basis, dense
+from informed.attacks.span import uniqueness
+from informed.attacks.span.basis import Basis
 from informed.attacks.span.columns import Columns
 from informed.attacks.span.completion import PRECISION, SURE, Completion, digits
 from informed.attacks.span.direction import Direction
@@ -83,7 +83,7 @@ def complete(direction: Direction, known: Any) -> Completion | None:
     if columns is None or direction.rank != 1:
         return None
     grid = columns.discrete
-    lattice = Lattice(direction, np.asarray(dense(known), np.float64), columns)
+    lattice = Lattice(direction, np.asarray(known, np.float64), columns)
     if lattice.equations < FEWEST:
         return None
     best, distance, sure = None, np.inf, False
@@ -99,9 +99,7 @@ def complete(direction: Direction, known: Any) -> Completion | None:
     if best is None:
         return None
     row, settled = lattice.extended(best)
-    # `missing_rows` certifies several missing rows together.
-    single = direction.outputs.shape[1] == 1
-    equal = sure and single and direction.equal(row[None])
+    equal = sure and direction.equal(row[None])
     unique = sure and lattice.unique(best, sums=equal)
     # With one output, an error in a known row's columns off the grid would not show.
     certified = unique and bool(settled.all()) and bool(grid.all() or direction.alone)
@@ -153,7 +151,7 @@ class Lattice:
         """Restrict a direction to the columns that are discrete.
 
         Args:
-          direction: the direction of one missing row, or of a mixture.
+          direction: the direction of one missing row.
           rows: the known rows, which span its basis.
         """
         grid = columns.discrete
@@ -164,11 +162,9 @@ class Lattice:
         else:
             self.basis = Basis.of(self.rows)
             # In a subset of columns, a direction is known up to a point of the span.
-            full = np.vstack([direction.basis.beside, direction.vectors])
-            some = (full * direction.basis.scale)[:, grid] / self.basis.scale
-            upper, _ = np.linalg.qr(self.basis.off(some).T)
-            self.basis = self.basis.and_off(upper.T[:-1])
-            self.along = upper.T[-1]
+            full = direction.vectors[:1] * direction.basis.scale
+            along = self.basis.off(full[:, grid] / self.basis.scale)[0]
+            self.along = along / max(float(np.linalg.norm(along)), 1e-300)
         self._direction, self.error = direction, direction.error
         self.scale = self.basis.scale
         self.columns = columns.part(grid)
@@ -199,7 +195,7 @@ class Lattice:
             return False
         scaled = row / self.scale
         off = self.off(scaled, rounds=3)
-        length = np.linalg.norm(np.vstack([self.basis.beside, self.along]) @ scaled)
+        length = abs(float(self.along @ scaled))
         expected = self.error * length + _EXACT * np.linalg.norm(scaled)
         return bool(
             np.linalg.norm(off) <= _NORM * expected
@@ -234,7 +230,7 @@ class Lattice:
             return row, settled
         basis, full = self._direction.basis, self._direction.vectors[0]
         # Coefficients fitted in the discrete columns give the others.
-        spanning = np.vstack([dense(basis.rows), full])
+        spanning = np.vstack([basis.rows, full])
         equations = spanning[:, self._grid].T
         wanted = row / basis.scale[self._grid]
         solution, _, rank, _ = np.linalg.lstsq(equations, wanted, rcond=1e-10)
@@ -251,8 +247,8 @@ def _starts(lattice: Lattice) -> Iterator[np.ndarray]:
     """Yield starts for the rounding, in units, cheap ones first.
 
     First the known rows' mean, at the expected length off the span. Then the results of
-    message passing. For one-hots also the row of least sum, as for bags of words; its
-    length follows from the groups, which sum to one.
+    message passing. For one-hots also the row of least sum; its length follows from the
+    groups, which sum to one.
     """
     for sign in (1.0, -1.0):
         yield lattice.mean + sign * lattice.expected * lattice.along
@@ -260,11 +256,28 @@ def _starts(lattice: Lattice) -> Iterator[np.ndarray]:
     groups = lattice.columns.groups
     if not groups or (lattice.columns.low < 0).any():
         return
-    spanning = sparse.csc_array(lattice.basis.rows)
     for sign in (1.0, -1.0):
-        least = bag_of_words.least(spanning, sign * lattice.along)
-        if least is not None:
-            yield least / np.median([(least * lattice.scale)[g].sum() for g in groups])
+        row = _of_least_sum(lattice.basis.rows, sign * lattice.along)
+        if row is not None:
+            yield row / np.median([(row * lattice.scale)[g].sum() for g in groups])
+
+
+def _of_least_sum(rows: np.ndarray, off: np.ndarray) -> np.ndarray | None:
+    """Minimise the sum of off + V^T c, no entry negative; None: infeasible.
+
+    Entries are weighted by the inverse of the number of known rows V that have them.
+    A linear program in c; with the entries as unknowns it takes ten times as long.
+    """
+    used = (rows != 0).any(axis=0)
+    some = sparse.csc_array(rows[:, used])
+    solution = optimize.linprog(
+        np.asarray(some @ (1 / np.diff(some.indptr))).ravel(),
+        A_ub=-some.T,
+        b_ub=off[used],
+        bounds=(None, None),
+        method="highs",
+    )
+    return off + solution.x @ rows if solution.status == 0 else None
 
 
 def _rounded(lattice: Lattice, start: np.ndarray) -> np.ndarray:

@@ -22,7 +22,7 @@ from informed.attacks.closed_form.linear import RowReconstruction
 from informed.attacks.closed_form.objectives import EPS
 from informed.attacks.closed_form.refining import refit
 from informed.attacks.impossible import LimitError, ReconstructionImpossibleError
-from informed.attacks.span import missing_rows
+from informed.attacks.span import lattice
 from informed.attacks.span.basis import Basis
 from informed.attacks.span.direction import Direction
 from informed.attacks.span.direction import read as read_direction
@@ -61,7 +61,7 @@ def read(
 
     Args:
       model: a fitted linear model for which `applies` holds.
-      known: (known, features) float64, an array or a sparse matrix.
+      known: (known, features) float64.
       labels: (known,), as its `fit` received them; None: they are not known.
     Returns: the row, or None if nothing completes it; a remark for the user.
     """
@@ -80,9 +80,9 @@ def read(
             doubt += ": is it another one?"
         return None, (
             f"{direction.rank} rows that are not known were trained on, or known rows"
-            f" were altered.{doubt} informed.attacks.span.complete_all reads several."
+            f" were altered.{doubt}"
         )
-    row = missing_rows.complete(direction, known)
+    row = lattice.complete(direction, known)
     repeats, label = None, None
     if row is not None and labels is not None:
         repeats, label = _refitted(model, known, labels, row.row, direction)

@@ -10,10 +10,10 @@ with one record duplicated test the updates, measure rounding, and give the laye
 weights without the target, to be subtracted. These trainings need the code, and its
 initial weights and seed unless the layer starts at zero.
 
-Discrete levels or sparsity complete the direction to a row. If they don't, a search by
-training on guesses (`guess_search`) finds the numbers left open, one more than there
-are known records; not for tables, and only of a single direction. Without a row the
-guess is the mean of D_-.
+Discrete levels complete the direction to a row. If they don't, a search by training
+on guesses (`guess_search`) finds the numbers left open, one more than there are known
+records; not for tables, and only of a single direction. Without a row the guess is the
+mean of D_-.
 
 Fitted linear models of scikit-learn are attacked by `closed_form.estimator_attack`.
 
@@ -35,7 +35,7 @@ from informed.attacks.impossible import (
     NoTraceError,
     ReconstructionImpossibleError,
 )
-from informed.attacks.span import columns, first_layers, missing_rows
+from informed.attacks.span import columns, first_layers, lattice
 from informed.attacks.span.completion import PRECISION, Completion
 from informed.attacks.span.direction import read as read_direction
 from informed.attacks.span.guess_search import Trained, search
@@ -53,8 +53,8 @@ class SpanConfig:
     """Settings of the span attack.
 
     Attributes:
-      trainings: largest number of trainings per target, used if neither levels nor
-        sparsity complete the direction; 0: none. A network of 32 units on letters of
+      trainings: largest number of trainings per target, used if levels don't
+        complete the direction; 0: none. A network of 32 units on letters of
         784 pixels, 300 of them known, needed 100 to 500.
     """
 
@@ -128,13 +128,7 @@ class SpanAttack(OneByOne):
             except ReconstructionImpossibleError as error:
                 # This depends on known rows and training only, so on no release.
                 raise NotApplicableError(str(error).rstrip(".")) from error
-            # A bag of words may contain a known one, which no equation shows.
-            certified = (
-                row is not None
-                and row.certified
-                and row.by != "sparsity"
-                and row.error <= PRECISION
-            )
+            certified = row is not None and row.certified and row.error <= PRECISION
             value = row.row if row is not None else known.mean(axis=0)
             image = as_image(self.table, value, shape)
             yield Reconstruction(
@@ -168,7 +162,7 @@ class SpanAttack(OneByOne):
             direction = read_direction(
                 layer.of(theta), known, start=layer.start, deviation=layer.deviation
             )
-            completed = missing_rows.complete(direction, known)
+            completed = lattice.complete(direction, known)
             if completed is not None and completed.certified:
                 return completed, 0
             best = best or completed

@@ -1,6 +1,6 @@
 """Before an integer row is certified, check that no other row explains the direction.
 
-`lattice` and `missing_rows` withhold the certificate if one may. A direction shows
+`lattice` withholds the certificate if one may. A direction shows
 neither length nor sign, so every s z + sum m_i k_i, of the result z and known rows k_i,
 has the same one; those on the grid are rivals. One or two known rows are tried, and
 estimated first to save time; for more, or sums of missing rows, we only estimate how
