@@ -24,10 +24,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from dp import domain
+from dp.ghost_norms import GhostNorms
 
 Taps = Mapping[str, Array]
 # Incremented when private training with the same key would give other weights.
-REVISION = 4
+REVISION = 5
 # The least clipping norm: squares of the entries of gradients that are longer don't
 # vanish in float32.
 _SHORTEST = 1e-12
@@ -148,7 +149,7 @@ def clipped_sum(
     return pull(factors if weights is None else weights * factors)[0]
 
 
-def clipped_sum_plain(
+def clipped_sum_traced(
     loss: Callable[..., Array],
     params: Any,
     examples: Any,
@@ -156,19 +157,22 @@ def clipped_sum_plain(
     clip_norm: float,
     weights: Float[Array, " examples"] | None = None,
 ) -> Any:
-    """Sum clipped gradients of any network, from one gradient an example.
+    """Sum clipped gradients of any network, whose loss is traced (`ghost_norms`).
 
     Args:
       loss: the loss of one example, a function (params, example) -> scalar.
       examples: a PyTree with a leading axis of examples.
       params, clip_norm, weights: see `clipped_sum`, whose arguments they are.
     """
-    gradients = jax.vmap(jax.grad(loss), in_axes=(None, 0))(params, examples)
-    leaves = jax.tree.leaves(gradients)
-    squared = sum(jnp.sum(g.reshape(len(g), -1) ** 2, axis=1) for g in leaves)
-    factors = clip_factors(jnp.asarray(squared), clip_norm)
-    factors = factors if weights is None else weights * factors
-    return jax.tree.map(lambda g: jnp.tensordot(factors, g, axes=1), gradients)
+    first = jax.tree.map(lambda values: values[0], examples)
+    squared = GhostNorms.of(loss, params, first).squared(params, examples)
+    factors = clip_factors(squared, clip_norm)
+    factors = jax.lax.stop_gradient(factors if weights is None else weights * factors)
+
+    def weighted(params: Any) -> Array:
+        return factors @ jax.vmap(loss, in_axes=(None, 0))(params, examples)
+
+    return jax.grad(weighted)(params)
 
 
 def squared_norms(

@@ -21,9 +21,6 @@ from shadow.victims import Params, Victim
 
 AnyArray = Array | np.ndarray
 Losses = Callable[[Array, Array], Array]
-# Examples whose gradients are held together. On two cores, 1,000 examples of 784-32-10
-# take 20 ms so, 28 ms ten at a time and 69 ms all together; of a small CNN 66, 88, 67.
-_AT_ONCE = 50
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,9 +49,6 @@ class PrivateSteps:
         images, labels = jnp.asarray(images), jnp.asarray(labels)
         groups = self.victim.form(self.form)
         size = len(images) if groups is None else groups.size
-        if self.victim.tapped is None:
-            # One gradient an example: few at a time stay in the cache.
-            size = min(size, _AT_ONCE)
         if len(images) <= size:
             return self._clipped_sum(params, images, labels, part)
         weights = jnp.ones(len(images), images.dtype) if part is None else part
@@ -82,7 +76,7 @@ class PrivateSteps:
                 logits = victim.apply(params, image[None])
                 return self.losses(logits, label[None])[0]
 
-            return gradient.clipped_sum_plain(
+            return gradient.clipped_sum_traced(
                 loss, params, (images, labels), clip_norm=clip_norm, weights=part
             )
 

@@ -48,7 +48,7 @@ def test_ghost_norms_give_the_clipped_sum(clip_norm, weighted):
             one = {"first": jnp.zeros((4, 1)), "second": jnp.zeros((3, 1))}
             return tapped(column[:, None])(params, one)[0][0]
 
-        plain = gradient.clipped_sum_plain(
+        plain = gradient.clipped_sum_traced(
             loss, params, inputs.T, clip_norm=clip_norm, weights=weights
         )
         # And by hand.

@@ -1,0 +1,147 @@
+"""Lengths of gradients of users' networks, against the gradients themselves."""
+
+import equinox as eqx
+import flax.linen as nn
+import haiku as hk
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dp import ghost_norms
+from dp.ghost_norms import GhostNorms
+
+
+class Dense(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        return nn.Dense(3)(nn.relu(nn.Dense(7)(nn.gelu(nn.Dense(7)(x)))))
+
+
+class Convolutional(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        x = nn.relu(nn.Conv(4, (3, 3))(x.reshape(6, 6, 1)))
+        x = nn.LayerNorm()(nn.max_pool(x, (2, 2), (2, 2)))
+        return nn.Dense(3)(x.ravel())
+
+
+class Shared(nn.Module):
+    """The second layer is used twice, and the third on several positions."""
+
+    @nn.compact
+    def __call__(self, x):
+        twice = nn.Dense(6)
+        x = nn.Dense(6)(x)
+        x = twice(jnp.tanh(twice(x)))
+        return nn.Dense(3)(x.reshape(2, 3)).sum(axis=0)
+
+
+def of_flax(module):
+    return module.init(jax.random.key(0), jnp.ones(36)), module.apply
+
+
+def of_haiku():
+    net = hk.without_apply_rng(
+        hk.transform(lambda x: hk.Linear(3)(jnp.tanh(hk.Linear(5)(x))))
+    )
+    return net.init(jax.random.key(0), jnp.ones(36)), net.apply
+
+
+def of_equinox():
+    mlp = eqx.nn.MLP(36, 3, 8, 2, key=jax.random.key(0))
+    params, rest = eqx.partition(mlp, eqx.is_array)
+    return params, lambda params, x: eqx.combine(params, rest)(x)
+
+
+def by_hand():
+    """A transposed matrix, one that is scaled before its use, and a tied pair."""
+    keys = jax.random.split(jax.random.key(0), 3)
+    shapes = {"transposed": (9, 36), "scaled": (9, 4), "tied": (4, 4)}
+    params = {
+        name: jax.random.normal(key, shape)
+        for key, (name, shape) in zip(keys, shapes.items(), strict=True)
+    }
+
+    def apply(params, x):
+        hidden = jnp.tanh(x @ params["transposed"].T)
+        hidden = hidden @ (2 * params["scaled"])
+        return params["tied"].T @ jnp.tanh(params["tied"] @ hidden)
+
+    return params, apply
+
+
+# How many arrays are measured without their gradient.
+NETWORKS = {
+    "dense": (lambda: of_flax(Dense()), 3),
+    "convolutional": (lambda: of_flax(Convolutional()), 1),
+    "shared": (lambda: of_flax(Shared()), 1),
+    "Haiku": (of_haiku, 2),
+    "Equinox": (of_equinox, 3),
+    "by hand": (by_hand, 1),
+}
+
+
+def losses_of(apply):
+    def loss(params, example):
+        x, label = example
+        return -jax.nn.log_softmax(apply(params, x))[label]
+
+    return loss
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("together", [1 << 22, 1])
+def test_lengths_are_those_of_the_gradients(name, together, monkeypatch):
+    monkeypatch.setattr(ghost_norms, "_ENTRIES", together)
+    make, measured = NETWORKS[name]
+    with jax.enable_x64(True):
+        params, apply = make()
+        params = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), params)
+        loss = losses_of(apply)
+        examples = jax.random.normal(jax.random.key(1), (5, 36)), jnp.arange(5) % 3
+        first = jax.tree.map(lambda leaf: leaf[0], examples)
+        ghosts = GhostNorms.of(loss, params, first)
+        assert len(ghosts.products) == measured
+        squared = jax.jit(ghosts.squared)(params, examples)
+        for i in range(5):
+            example = jax.tree.map(lambda leaf: leaf[i], examples)  # noqa: B023
+            gradients = jax.tree.leaves(jax.grad(loss)(params, example))
+            expected = sum(float(jnp.sum(g**2)) for g in gradients)
+            np.testing.assert_allclose(squared[i], expected, rtol=1e-10)
+
+
+def test_a_long_gradient_whose_slope_squares_to_zero_is_long():
+    """In float32 the square of 1e-30 is 0; times 1e40 the gradient isn't."""
+
+    def loss(w, x):
+        return 1e-30 * (x @ w)[0]
+
+    w, x = jnp.ones((2, 1)), jnp.full((1, 2), 1e20)
+    squared = GhostNorms.of(loss, w, x[0]).squared(w, x)
+    np.testing.assert_allclose(squared, 2e-20, rtol=1e-5)
+
+
+def test_an_infinite_gradient_is_not_called_short():
+    def loss(w, x):
+        return jnp.sqrt(x @ w)[0]
+
+    w, x = jnp.zeros((2, 1)), jnp.ones((3, 2))
+    assert not np.isfinite(GhostNorms.of(loss, w, x[0]).squared(w, x)).any()
+
+
+def test_models_side_by_side_have_their_own_lengths():
+    """As the factory trains them: under vmap, with a trace inside it."""
+    params, apply = of_haiku()
+    loss = losses_of(apply)
+    many = jax.tree.map(lambda p: jnp.stack([p, 2 * p]), params)
+    examples = jax.random.normal(jax.random.key(1), (5, 36)), jnp.arange(5) % 3
+    first = jax.tree.map(lambda leaf: leaf[0], examples)
+
+    def of_model(params):
+        return GhostNorms.of(loss, params, first).squared(params, examples)
+
+    together = jax.vmap(of_model)(many)
+    for i in range(2):
+        alone = of_model(jax.tree.map(lambda p: p[i], many))  # noqa: B023
+        np.testing.assert_allclose(together[i], alone, rtol=1e-5)
