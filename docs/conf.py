@@ -50,8 +50,11 @@ autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 60
 
-# Pages link to folders of the checkout; the site has a page of each.
-_FOLDERS = {"../configs": "configurations.md", "../examples": "examples.md"}
+# Pages link to folders of the checkout; the site has a section of each.
+_FOLDERS = {
+    "../configs": "commands.md#configurations-of-the-package",
+    "../examples": "extending.md#the-files",
+}
 
 
 def _folders_to_pages(app: Any, page: str, text: list[str]) -> None:

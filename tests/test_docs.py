@@ -78,7 +78,7 @@ def test_columns_stay_columns():
 
 
 def test_the_site_shows_every_example_and_configuration():
-    for page, folder in (("examples", "examples"), ("configurations", "configs")):
+    for page, folder in (("extending", "examples"), ("commands", "configs")):
         text = (ROOT / "docs" / f"{page}.md").read_text()
         shown = set(re.findall(rf"literalinclude\}} \.\./{folder}/(.*)\n", text))
         kinds = ("*.py", "*.yml")

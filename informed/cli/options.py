@@ -376,7 +376,7 @@ def _add_shadow(add: Callable[..., None]) -> None:
     add("--memory", "set aside per Ray task (default: 2 GiB)", _COUNT, "BYTES")
     about = f"environment variables for Ray's workers (default: {','.join(FORWARDED)})"
     add("--forward", about, lambda names: tuple(names.split(",")), "NAMES")
-    about = "of a CNN that is trained, one of docs/gpus.md (default: suits the device)"
+    about = "of a CNN that is trained, see docs/clusters.md (default: suits the device)"
     add("--form", about, str)
     about = (
         "the same bits on the same kind of GPU; slower. verify: if STORE was made so"
