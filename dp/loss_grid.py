@@ -5,8 +5,8 @@ one. dp-accounting composes its distribution over the steps of training; here
 
     delta(epsilon) = infinite + sum over losses l > epsilon of P(l) (1 - e^(epsilon-l))
 
-is exact in between the points of the grid too. dp-accounting loops over all epsilons to
-compute the same, which was 70 % of the time to compute an epsilon. `mechanisms` and
+holds between the points of the grid too. dp-accounting computes the same in a loop over
+all epsilons, which was 70 % of the time to compute an epsilon. `mechanisms` and
 `published` call `epsilon`, `delta` and `curve`, which round up by the floating-point
 error of composition.
 """
@@ -27,13 +27,14 @@ if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import (
         PrivacyLossDistribution as Distribution,
     )
-else:  # a second, which closed forms don't need
+else:  # importing it takes a second, and closed forms don't need it
     Distribution = Any
 
 # Error of composition by FFT: the least, and per step. Against the closed form of full
 # batches it was at most 1e-15 for 1,000 steps, 1e-13 for 10,000, 5e-11 for a million.
 _ROUND_OFF, _ROUND_OFF_A_STEP = 1e-14, 4e-16
-# Between them the bound is off by at most (3e-3)^2 / 8 of itself.
+# Points of `curve`. Between two of them `bounds.dual` is too large by at most
+# (3e-3)^2 / 8 of itself.
 _EPSILONS = np.concatenate([np.linspace(-20, -3, 200), np.arange(-3, 40, 3e-3)])
 
 
@@ -116,16 +117,15 @@ def curve(
 ) -> tuple[Float[np.ndarray, " many"], Float[np.ndarray, " many"]]:
     """Return (epsilons, deltas) of a privacy loss distribution, for `bounds.dual`.
 
-    Below a gamma of about 1e-12 (1e-9 for a million steps) the rounding of its
+    Below a bound of about 1e-12 (1e-9 for a million steps) the rounding of its
     composition hides the truth; the bound stays valid there, but `bounds.renyi` is
     sharper.
 
     Args:
-      steps: the number of steps that were composed, where it is known. A delta below 0
-        shows rounding too.
-      removal: whether to use only the divergence from training without the target to
-        training with it, which suffices for reconstruction. False: the larger delta of
-        both directions.
+      steps: the number of steps that were composed; 1 if it isn't known. Then only a
+        delta below 0, which exact arithmetic can't give, shows rounding.
+      removal: whether to use the loss of removal alone (`grids`), which suffices for
+        reconstruction. False: the larger delta of removal and addition.
     """
     both = grids(distribution)[: 1 if removal else 2]
     # Where all mass overflows there are NaNs; 1 is always valid.

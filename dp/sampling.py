@@ -7,7 +7,7 @@
 
 How batches are drawn decides what the noise protects: gamma is 0.884 here, but 0.0211
 under Poisson sampling. So `assumption` says what a bound assumes of the batches, and
-which mechanism holds where that isn't true. `informed bound` prints both.
+which mechanism to use if yours aren't drawn so. `informed bound` prints both.
 """
 
 import dataclasses
@@ -32,7 +32,8 @@ class Batches:
     """The way in which training draws its batches.
 
     Every form needs clipped gradients of single records, noise of standard deviation
-    noise_multiplier * clip_norm on their sum, and a divisor that is public.
+    noise_multiplier * clip_norm on their sum, and a public number to divide it by (not
+    the secret size of a batch).
 
     Attributes:
       records: N, the number of training records; public.
@@ -171,8 +172,8 @@ def assumption(run: Run, *, epochs: int | None = None) -> Assumption:
 
     Args:
       run: one of `Run`.
-      epochs: passes of shuffled batches over the data in `run.steps` steps. None: as
-        many as there may be, an epoch being floor(1 / q) steps or more.
+      epochs: passes of shuffled batches over the data in `run.steps` steps. None: the
+        most there can be, since an epoch has at least floor(1 / q) steps.
     """
     if isinstance(run, RandomAllocation):
         return _allocated(run)
@@ -259,7 +260,8 @@ def _instead(
     """List mechanisms with the same noise and steps but other ways to draw batches."""
     q = float(run.sampling_probability)
     if epochs is None:
-        # Epochs begun, were the last batch of each left out: steps * q is fewer.
+        # An epoch that drops its incomplete last batch has floor(1 / q) steps. Then the
+        # target takes part more often than steps * q times.
         an_epoch = math.floor(min(1 / q * (1 + 1e-12), run.steps))
         epochs = math.ceil(run.steps / an_epoch)
     relation = "replace_one" if run.relation == "replace_one" else "zero_out"

@@ -29,7 +29,7 @@ from reconn.modules import Mlp
 from reconn.objective import Loss
 from reconn.optimisers import adam_cosine
 from reconn.placement import Placement
-from reconn.steps import LOWER, Steps
+from reconn.steps import LOWER_THE_RATE, Steps
 from shadow import bars, checks, files, views
 from shadow.victims.traces import digest
 
@@ -225,7 +225,7 @@ class Network(Method):
         if not math.isfinite(error):
             raise FloatingPointError(
                 f"The RecoNN's validation error became {error} after epoch"
-                f" {epoch + 1}. {LOWER}"
+                f" {epoch + 1}. {LOWER_THE_RATE}"
             )
         return float(objective.pixels(guesses, truth, self.loss)), error
 

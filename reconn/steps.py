@@ -1,7 +1,8 @@
 """The compiled training steps of a reconstructor network and its discriminator.
 
-`network` runs the epochs; `feed` and `placement` bring the batches to the devices. One
-call takes several steps, to save overhead, except for convolutions on a CPU.
+The module `network` runs the epochs; `feed` and `placement` bring the batches to the
+devices. One call takes several steps, to save overhead, except for convolutions on a
+CPU.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,12 +21,18 @@ from reconn.objective import Loss
 from reconn.placement import Placement
 from shadow import devices
 
-LOWER = "Lower the learning rate, and begin in another folder."
+LOWER_THE_RATE = "Lower the learning rate, and begin in another folder."
 _BEST = ("best", "best_mse")
 
 
 class Steps:
-    """The compiled steps of one training run: state in, state and loss out."""
+    """The compiled steps of one training run: state in, state and loss out.
+
+    The state is a dict, which `checkpoints` saves: `params`, `optimiser` and, if there
+    is one, `discriminator`, which the steps change; `best` and `best_mse`, which the
+    module `network` sets after validation and the steps pass on. Records of validation
+    never come here.
+    """
 
     def __init__(
         self,
@@ -48,7 +55,8 @@ class Steps:
           key: the key of initialisation, order of batches and dropout.
           placement: the devices that parameters and batches lie on.
           resident: whether all features and images lie on the device, and batches are
-            gathered there; None: on one accelerator that has twice the room for them.
+            gathered there; None: if there is one accelerator, and they fill at most
+            half of its free memory.
         Raises: ImportError: the loss needs LPIPS, and the extra isn't installed.
         """
         self.network, self.optimiser, self.loss = network, optimiser, loss
@@ -83,7 +91,7 @@ class Steps:
         """
         if params is None:
             params = self.network.init(self.init_key)
-        else:  # the steps take their state's memory, which here is the caller's
+        else:  # the steps reuse their state's memory, which here is the caller's
             params = jax.tree.map(jnp.copy, params)
         state = {
             "params": params,
@@ -101,7 +109,12 @@ class Steps:
         return self.placement.tree(state)
 
     def epoch(self, state: dict[str, Any], epoch: int) -> tuple[dict[str, Any], float]:
-        """Pass over all batches in a new order; return the state and the mean loss."""
+        """Pass over all batches in a new order; return the state and the mean loss.
+
+        Args:
+          state: its memory is reused, so it can't be used again.
+        Raises: FloatingPointError: a loss isn't finite.
+        """
         batches, rng = self.batches, np.random.default_rng(self._order_seeds[epoch])
         epoch_key = jax.random.fold_in(self.dropout_key, epoch)
         keys: Any = jax.random.key_data(jax.random.split(epoch_key, batches.steps))
@@ -123,7 +136,7 @@ class Steps:
             moving, values = self.scan(
                 moving, self._on_device, batch, keys[steps], self._lpips
             )
-            # One call computes and one waits with its batches on the device, no more.
+            # At most two calls are in flight, with their batches on the device.
             if parts:
                 parts[-1].block_until_ready()
             parts.append(values)
@@ -134,7 +147,7 @@ class Steps:
         if len(wrong):
             raise FloatingPointError(
                 f"The RecoNN's loss became {losses[wrong[0]]} in epoch {epoch + 1},"
-                f" step {wrong[0] + 1} of {batches.steps}. {LOWER}"
+                f" step {wrong[0] + 1} of {batches.steps}. {LOWER_THE_RATE}"
             )
         best = {name: state[name] for name in _BEST}
         return best | moving, float(losses.mean(dtype=np.float64))

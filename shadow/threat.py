@@ -185,16 +185,17 @@ class Reconstruction:
       labels: (releases,), where the attack recovers them.
       residuals: (releases,), squared residual of theta that the guess leaves, where the
         attack computes it.
-      certified: (releases,) bool, whether the attack itself says the guess is exact.
+      certified: (releases,) bool, whether the attack itself says the guess is exact;
+        where `exact_if_levels` is set too, on that condition.
       exact_if_levels: (releases,) bool, whether the guess is exact if the target's
-        pixels are among the levels of the images that the adversary knows, which theta
-        alone doesn't show.
-      expected_mse: (releases,), the error that the attack expects; a residual of theta
-        beyond the noise counts as noise.
+        pixels are among the levels of the images that the adversary knows. Theta alone
+        doesn't show that they are.
+      expected_mse: (releases,), the error that the attack expects. If the guess
+        explains theta worse than noise would, the excess counts as more noise.
       label_margins: (releases,), how much worse the second label explains theta than
         the first, as a quotient >= 1; where labels are recovered.
-      trainings: (releases,), how often A was run; runs that releases share count for
-        the first. Derivatives that a run computes along the way are not counted.
+      trainings: (releases,), how often A was run; runs shared by several releases count
+        for the first. Derivatives that a run computes along the way are not counted.
     """
 
     images: Guesses

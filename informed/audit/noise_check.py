@@ -1,8 +1,8 @@
-"""Test by a few trainings whether the noise that training declares is there.
+"""Test on the weights of a few models whether the declared noise is there.
 
-Bounds rely on it, so `preflight` asks. Under noise of multiplier sigma in T steps, the
-weights of models of two targets are at most as far apart as N(0, 1) and N(mu, 1), in
-any direction, with
+Bounds rely on it, so `preflight` trains the models and asks. Under noise of multiplier
+sigma in T steps, the weights of models of two targets are at most as far apart as
+N(0, 1) and N(mu, 1), in any direction, with
 
     mu = 2 sqrt(T) / sigma                 (each record clipped to norm C: 2 C apart)
 
@@ -12,7 +12,7 @@ each target, the difference of their means over its standard error is
     t = (Z + mu sqrt(k / 2)) / sqrt(V / (2 k - 2)),   Z normal, V chi-squared
 
 so that a low quantile of V and a high one of Z limit mu from below. This takes the
-scatter for normal. It finds noise that is missing; it doesn't prove that none is.
+scatter for normal. It can show that noise is missing, not that it is there.
 """
 
 import dataclasses
@@ -23,9 +23,10 @@ from scipy import stats
 
 from informed.audit.findings import Finding
 
-# Confidence that noise is missing; confidence of what would have been noticed.
+# Confidence to say that noise is missing; confidence of the effect of one record, from
+# which `noticed` says how little noise would have shown.
 _SURE, _LIKELY = 0.999, 0.9
-# Models of each target for the direction, and again for the test: most, fewest.
+# Most and fewest k: each target has k models for the direction and k for the test.
 MOST, FEWEST = 8, 3
 
 
@@ -36,7 +37,7 @@ class Scatter:
     Attributes:
       least: lower confidence limit of mu, at 99.9 %.
       likely: the same at 90 %.
-      count: k, models of each target.
+      count: k; 2 k models of each target were trained.
     """
 
     least: float
@@ -52,7 +53,7 @@ class Scatter:
         return self.least / allowed if self.least > allowed else 0.0
 
     def noticed(self, allowed: float) -> float:
-        """Return how many times too small noise would have been noticed; or infinity.
+        """Return by what factor too small noise would have shown; infinity: by none.
 
         Args:
           allowed: mu of the declared noise.

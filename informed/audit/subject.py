@@ -35,7 +35,7 @@ _ABSENT = -30.0
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Call:
-    """Calls the user's function with its kind of arguments; can be sent to processes.
+    """Calls the user's function with the arguments that it takes; can be pickled.
 
     Attributes:
       contract: the function, and what it takes.
@@ -129,7 +129,7 @@ def by_label(
 
 
 def run(call: Call, images: Any, labels: Any, key: Any) -> Any:
-    """Train; return a {name: array} for every weight array, then one of the answers."""
+    """Train; return a {name: array} per array of weights, and of the answers if any."""
     result = call.train(images, labels, key)
     arrays: list[dict[str, Any]] = [
         {f"{WEIGHTS}/{part.name}": part.array} for part in released.parts(result)
@@ -164,7 +164,8 @@ class Subject:
       engine: "jax" (batched and differentiated), "runs" (batched), or "processes".
       deterministic: whether equal arguments give equal weights.
       answering: whether trained models give predictions.
-      unasked: why they give none although they have a method for it; "": no method.
+      unasked: why predictions aren't used although the model has a method for them; "":
+        they are used, or there is no method.
       position: index of the target in the training set; None: it is the last.
     """
 
@@ -207,7 +208,7 @@ class Subject:
         )
 
     def training_set(self, i: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return images and labels of D_- followed by the i-th target."""
+        """Return images and labels of D_-, then the i-th target (`Call` moves it)."""
         target = self.split.test.take(np.arange(i, i + 1))
         images = np.concatenate([self.fixed.images, target.images])
         return images, np.append(self.fixed.labels, target.labels).astype(np.int32)
@@ -228,7 +229,7 @@ class Subject:
             "key_is_public": not secret,
             "version": self.contract.version,
         }
-        algorithm: Any  # an Algorithm; mypy can't see that of `quiet`
+        algorithm: Any
         if self.engine == "jax":
             algorithm = JaxFunction(**settings)
         elif self.engine == "runs":

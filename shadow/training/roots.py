@@ -1,10 +1,11 @@
-"""Square roots with slope zero at zero: `foreign` differentiates users' Adam by them.
+"""Square roots with slope zero at zero, for derivatives of users' training by Adam.
 
 Adam divides by the root of a mean of squared gradients. Where a gradient is exactly
 zero, of a dead unit or a constant column, JAX differentiates that root to infinity, and
-its product with zero makes all derivatives of the training NaN. Adam's step has a
-derivative all the same: the mean gradient, which is zero too, multiplies what depends
-on the root, so the root counts at second order, and its slope may be taken as zero.
+its product with zero makes all derivatives of the training NaN. The true derivative is
+finite: Adam's step is m / (sqrt(v) + eps), and m is zero where v is, so the root's
+slope is multiplied by zero and may be set to zero. `foreign` replaces all of `sqrt` in
+a user's function, but not `rsqrt` or powers.
 """
 
 from collections.abc import Callable

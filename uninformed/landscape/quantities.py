@@ -1,10 +1,16 @@
-"""Measure the landscape's outcomes: fit to the weights, distance from training images.
+"""Measure where attacks on weights alone end: at training images, or elsewhere?
 
-L2 distances are from each image to its nearest by SSIM, in windows of 7 pixels. Because
-the KKT attack loses lengths, SSIM is the larger of the clipped image's and the
-stretched image's. An image is *recovered* if its SSIM with a training image exceeds
-0.4, and exceeds that with any image of the partition or any of 200 held-out ones.
-`study` calls `measure`.
+`study` runs an attack from many *starts*, sets of initial images made of training
+images, other images (the *partition*) and noise (`mixtures`), and hands its final
+images to `measure`. This sees the training images, so it evaluates attacks and no
+attack may call it. Any natural image resembles a training image a little, so each final
+image is compared too with the controls: the partition, and up to 200 held-out images
+that nothing was trained on.
+
+An image is *recovered* if its SSIM with a training image exceeds 0.4 and its SSIM with
+every control. SSIM is in windows of 7 pixels. As the KKT attack finds images only up to
+a factor, it is the larger of the clipped and the stretched image's. L2 distances are to
+the image that is nearest by SSIM.
 
 Source: Runkel et al. 2024, Table 1, Section 4.5; the paper leaves "structurally most
 similar" open. The controls are ours.
@@ -53,15 +59,15 @@ def measure(
         above 0.4.
       recovered: number of recovered images.
       distinct: number of different training images that these resemble.
-      held_out_similar, held_out_recovered, held_out_distinct: the same counts of as
-        many held-out images, which change places with the training images.
+      held_out_similar, held_out_recovered, held_out_distinct: the same counts with as
+        many held-out images in the place of the training images: what chance gives.
       spread: L2 distance between the images themselves.
-      in_two: share of the squared movement that lies in two directions, which are the
-        same for all images of a start.
+      in_two: share of the squared movement that lies in two directions, the same for
+        all images of a start: near 1 if the attack moves all images alike.
       distance: |theta - theta*|^2, or what the method has in its place (`Outcomes`).
       distance_mean: that distance divided by the number of parameters.
       distance_relative: that distance divided by |theta*|^2.
-      slope_norm: |grad E| at the end of the last lower solve.
+      slope_norm: norm of the gradient of the lower training problem where it ended.
       true: whether each image is recovered, (starts, images).
     """
     rows = [_of_one(sets, *pair) for pair in zip(starts, outcomes.images, strict=True)]

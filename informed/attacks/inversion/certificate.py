@@ -1,12 +1,17 @@
 """Certify the inversion's result: it must explain the weights and follow from them.
 
-The adversary can't compare with the target, so this decides whether a result is surely
-exact. At the true target z, retraining (A) misses the released weights (theta) by
-rounding alone, which is measured by training again with the last digits of z changed. A
-candidate is certified if that noise explains its residual, if theta determines z
-closely enough in every direction, and if z agrees with what else is known of the
-target. If A is random, nothing is certified. `training_inversion` and `cloud_search`
-call `certify`.
+The adversary can't compare a candidate with the target, so this decides whether it is
+surely exact. Trained on the true target, A would miss the released weights (theta) by
+rounding alone. We measure that rounding at the candidate, by training again with its
+last digits changed. A candidate is *certified* if (1) this noise explains its residual,
+(2) theta determines it closely enough in every direction, and (3) it agrees with the
+known pixels of the target. If (2) holds only because its pixels lie on levels,
+`if_levels` is set too: the certificate then holds if the target's pixels are levels. If
+A is random nothing is certified, but `if_levels` may be set.
+
+`training_inversion` and `cloud_search` call `certify` at their end; `solving` and
+`cloud_search` call `noise_of` and `measured_rounding` at every start. Certifying runs A
+some tens of times.
 """
 
 import copy
@@ -58,11 +63,10 @@ _SMALL_DISTANCE = 1e-3
 
 
 def certify(problem: Problem, candidate: Candidate) -> Certificate:
-    """Judge a candidate, and certify it if the three conditions hold.
+    """Certify a candidate if the three conditions of the module hold.
 
-    First, the noise around it explains its residual. Second, neither the curvature nor
-    a direction that theta doesn't determine leaves room for a larger error. Third, it
-    agrees with the known pixels of the target.
+    Returns: the certificate. Its images may differ from the candidate's: pixels near
+      levels are rounded to them, and known pixels of the target are put in.
     """
     if problem.runs.random:
         return _without_certificate(problem, candidate)
@@ -82,9 +86,9 @@ def certify(problem: Problem, candidate: Candidate) -> Certificate:
     residual = problem.runs.thetas(images[None], labels[None])[0] - published.theta
     cost, squared = np.sum(noise_here.whiten(residual) ** 2), float(residual @ residual)
     explained = bool(cost <= NOISE_FACTOR * params and squared <= candidate.limit)
-    all_answer = True
+    all_tried = True
     if explained:
-        slopes, all_answer = _answering(problem, images, rounding, noise, slopes)
+        slopes, all_tried = _with_effect(problem, images, rounding, noise, slopes)
     # Second condition: the curvature leaves no room for a larger error. Slopes are
     # rescaled to the noise here; an unexplained residual counts as noise.
     grown = np.mean(noise_here.deviations**2) / np.mean(noise.deviations**2)
@@ -102,7 +106,7 @@ def certify(problem: Problem, candidate: Candidate) -> Certificate:
         assert problem.known.levels is not None
         expected = pixel_levels.expected_mse(_MARGIN * variances, problem.known.levels)
     small = _MARGIN * expected <= config.exact_mse
-    certified = bool(explained and all_answer and small)
+    certified = bool(explained and all_tried and small)
     if published.known is not None:
         # Third condition: the images agree with the known pixels of the target.
         apart = (published.known.values - images)[:, published.known.mask]
@@ -146,9 +150,10 @@ def rounding_limit(
 ) -> float:
     """Return the squared residual above which rounding does not explain it.
 
-    In chaotic training the rounding at a start may be as large as the distance of its
-    `value` (the weights trained on it) to theta, and would explain any image; the
-    truth, with the same last digits, has no residual.
+    `cloud_search` sets a candidate's limit by it. In chaotic training, rounding at a
+    start may be as large as the distance of its `value` (the weights trained on it) to
+    theta, and would explain any image. There we ask for almost no residual, as the
+    truth has none.
     """
     distance = np.sum((value - published.theta) ** 2)
     rounding = NOISE_FACTOR * np.sum(noise.deviations**2)
@@ -158,7 +163,7 @@ def rounding_limit(
     return float(_SMALL_DISTANCE**2 * distance)
 
 
-def _answering(
+def _with_effect(
     problem: Problem,
     images: np.ndarray,
     rounding: float,
@@ -171,8 +176,8 @@ def _answering(
     depend on it. So we train on images moved along such directions, by the largest
     error that a certificate allows.
 
-    Returns: the slopes, in units of the noise; and False if every batch contained
-      directions in which theta didn't move.
+    Returns: the slopes, in units of the noise; and whether the search ended: False if
+      the last of `_MOST_TRIES` batches still had directions without effect.
     """
     space, error = problem.space, problem.config.exact_mse
     slopes = space.moving(slopes)
@@ -261,7 +266,8 @@ def _without_certificate(problem: Problem, candidate: Candidate) -> Certificate:
         images=images.astype(np.float32),
         labels=labels,
         residual=float(residual @ residual),
-        # Residuals don't rank starts here, so the first one is taken.
+        # All starts count as explained, so the caller keeps the first: residuals don't
+        # rank them if A is random.
         explained=True,
         certified=False,
         expected_mse=float(variances.mean()),

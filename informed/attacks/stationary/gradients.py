@@ -3,8 +3,8 @@
     g(theta) = sum over D_- of grad loss + (n + 1) decay theta
 
 D_- are the n known records. At a stationary point of training on D_- and the target z
-this is minus grad loss(z; theta), for any initialisation. `stationary_attack` solves
-this equation for z.
+this equals -grad loss(z; theta), so the initialisation needn't be known.
+`stationary_attack` solves this equation for z.
 """
 
 import jax
@@ -22,7 +22,8 @@ _ROWS = 64
 class PenalisedGradients:
     """Gradients of the loss of one algorithm on D_-; compiled once for all theta.
 
-    All arrays are float64. Call it under `jax.enable_x64`.
+    All arrays are float64. Call it under `jax.enable_x64`. `first` is the network's
+    dense first layer, or None; `closed_form` needs it.
     """
 
     def __init__(self, algorithm: GradientDescent, fixed: Examples) -> None:
@@ -59,13 +60,13 @@ class PenalisedGradients:
     def target(
         self, theta: np.ndarray, images: np.ndarray, labels: np.ndarray
     ) -> Float[np.ndarray, "points params"]:
-        """Compute gradients of the loss of each of several points."""
+        """Compute the gradient of the loss of each of several guesses."""
         return np.asarray(self._target(theta, images, labels.astype(np.int32)))
 
     def slopes(
         self, theta: np.ndarray, image: np.ndarray, label: int
     ) -> Float[np.ndarray, "params pixels"]:
-        """Differentiate a point's gradient with respect to its pixels."""
+        """Differentiate a guess's gradient with respect to its pixels."""
         slopes = self._target_slopes(theta, image, np.int32(label))
         return np.asarray(slopes).reshape(len(theta), -1)
 
@@ -85,13 +86,14 @@ class PenalisedGradients:
     def closed_form(
         self, gradient: Float[np.ndarray, " params"]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Read a point out of its gradient, for networks with a dense first layer.
+        """Read an example out of its gradient, for networks with a dense first layer.
 
-        dL/dW = x delta^T and dL/db = delta, so x is a mean of their quotients; the
-        output's bias gradient is softmax - one-hot.
+        dL/dW = x delta^T and dL/db = delta, so each column of dL/dW divided by its
+        entry of dL/db is x; this is their least-squares mean. The output's bias
+        gradient is softmax - one-hot.
 
         Args:
-          gradient: the gradient of one point's loss, up to a positive factor.
+          gradient: the gradient of one example's loss, up to a positive factor.
         Returns: x (pixels,), the least-squares solution; a score per label (classes,),
           largest for the most likely label.
         """
