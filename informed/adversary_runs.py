@@ -1,7 +1,9 @@
 """Run the training algorithm A as the adversary can: unknown randomness is drawn anew.
 
-Attacks that retrain models (inversion, membership, span, seeds, stationary) do it
-through here, so that none of them uses randomness that only the developer knows.
+Attacks that retrain models do it through here, so that none of them uses randomness
+that only the developer knows: span, seeds and stationary by `adversary_runs`, inversion
+and membership (`inversion.retraining`) by `adversary_draws`. Nothing is trained until
+the `Runs` returned are called with images, labels and the numbers of runs.
 """
 
 from collections.abc import Callable
@@ -15,6 +17,7 @@ from shadow.parallel import Runs
 from shadow.threat import Knowledge, require_told
 from shadow.training import Algorithm, Draw
 
+# A function of a run's number; traced if JAX compiles training.
 Numbered = Callable[[Any], Any]
 
 

@@ -40,7 +40,7 @@ def reconstruction_game(
       error: l(z, z-hat), (releases, ...) twice -> (releases,).
       key: the adversary's own randomness.
       view: what the developer publishes of theta; default: all of it.
-    Returns: the error of every game.
+    Returns: the error of every game. A model is trained for each.
     Raises: ValueError: a target is in the fixed set, or guesses have another shape.
     """
     _require_unknown(factory, targets)

@@ -1,4 +1,7 @@
-"""Run one attack of the registry under a time limit; runs and audits both use it.
+"""Run one attack of the registry under a time limit.
+
+`experiment.pipeline` calls `play` in runs, and `audit.trials` in audits. Audits and
+reports also list `blank` trials of attacks that weren't played.
 
     trial = play(row, material, release, knowledge, key=key, limit=60)
 
@@ -242,7 +245,7 @@ def _outcome(
 
 
 def stopped_with(error: Exception) -> str:
-    """Say what an attack raised, in a line."""
+    """Say what an attack, or the user's training, raised; a line, for audits."""
     return f"it stopped with {checks.named(error)}".rstrip(".")
 
 

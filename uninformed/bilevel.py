@@ -1,14 +1,15 @@
 """Search for training points whose training ends at the released weights.
 
-`rows` and `landscape.runs` call this bilevel attack. THREAT: uninformed, with labels.
-Knows the released weights theta*, the architecture, loss and weight decay of the
-victim, and the training labels y; not the points x.
+`rows` and `landscape.runs` call this bilevel attack; `landscape.detection` only
+`ridge`. THREAT: uninformed, with labels. Knows the released weights theta*, the
+architecture, loss and weight decay of the victim, and the training labels y (`targets`
+below); not the points x.
 
     min_x 1/2 |theta(x) - theta*|^2   s.t.   theta(x) = argmin_theta E(x, y; theta),
 
-E the mean squared error halved plus mu/2 |theta|^2. The lower problem is solved in
-closed form for an affine victim, else to a tolerance or a number of steps. With
-v = theta(x) - theta* and H p = v, H the Hessian of E, the upper problem's gradient is
+E the mean squared error halved plus mu/2 |theta|^2. The constraint, called the lower
+problem, is solved in closed form for an affine victim, else to a tolerance or a number
+of steps. With v = theta(x) - theta* and H p = v, H the Hessian of E, the gradient is
 
     - grad_x <grad_theta E(x, y; theta(x)), p>,
 
@@ -43,7 +44,7 @@ REVISION = 1
 # Largest number of times that the line search halves a step; the next search starts at
 # twice the last step.
 _HALVINGS = 20
-# How often progress is told.
+# Largest number of calls of `tick`.
 _TICKS = 50
 
 

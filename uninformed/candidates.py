@@ -280,12 +280,13 @@ def _matches(
 def verdict(looks: Mapping[str, Mapping[str, Any]]) -> str:
     """Say in a sentence what was recovered, and whether it is more than chance.
 
-    It is if Fisher's exact test against the control says so, one-sided, at 5 % over all
-    looks. A candidate that passes for two training images counts once.
+    Fisher's exact test against the control decides, one-sided, at 5 % over all looks. A
+    candidate that passes for two training images counts once.
 
     Args:
-      looks: counts as `Matches.summary` has them, by the words that a sentence of them
-        begins with. It is of the look that is least likely by chance.
+      looks: evaluations of one attack, such as of one run and of all runs together: the
+        words that begin a sentence on it -> its counts, as `Matches.summary` has them.
+        The verdict is about the evaluation that is least likely by chance.
     """
     level = _CHANCE / len(looks)
     said = min(looks, key=lambda look: _by_chance(looks[look], "candidates_recovered"))

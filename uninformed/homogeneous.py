@@ -6,7 +6,8 @@ loss with exponential tails tends, in direction, to a KKT point of margin maximi
 on which the attack rests. With biases in all hidden layers the network isn't
 homogeneous and this result doesn't hold; the attack is tried on such networks too.
 
-Points here are rows (points, pixels), not images, because the networks are dense.
+Points here are rows (points, pixels), not images, because the networks are dense. All
+of `kkt`, `max_margin`, `model_inversion` and `weights_file` use these networks.
 
 Source: Haim et al. 2022, Sections 3 and 5; their public code, where the paper is silent
 (uniform initialisation of PyTorch, six times smaller in variance than He's).

@@ -1,7 +1,8 @@
 """Train victims of the KKT attack until they are near a KKT point of max margin.
 
-`kkt.experiment` trains by it. Gradient descent converges like 1 / log(steps). These
-phases, of loss L and weights theta, are faster; the first two have the same limits:
+`kkt.experiment` calls `train`; `kkt` and `model_inversion` also use `margins` and other
+parts. Gradient descent converges like 1 / log(steps). These phases, of loss L and
+weights theta, are faster; the first two have the same limits:
 
 fitting       gradient descent on log L instead of L, which is gradient flow at another
               speed (Lyu & Li 2020), with steps of at most `largest_step` |theta|
@@ -290,7 +291,7 @@ class _Training:
     def with_margin_1(self, state: State) -> State:
         """Scale the state to the norm at which the least margin is 1."""
         least = jnp.maximum(self.margins(state).min(), jnp.finfo(self.rest.dtype).tiny)
-        # The output is homogeneous of degree L.
+        # The output is homogeneous of a degree that is the number of layers.
         factor = least ** (-1 / len(state.network))
         return jax.tree.map(lambda leaf: factor * leaf, state)
 

@@ -4,7 +4,8 @@ THREAT: uninformed: weights, architecture and the range of pixels are known.
 
 `invert` searches points of extreme output, with a penalty outside the range of pixels
 (prototypes of the classes), which need not be training points. `first_layer` returns
-the units' weights as images. `kkt.scoring` compares KKT attacks with both.
+the units' weights as images. `kkt.scoring` compares KKT attacks with both, and `rows`
+registers `invert`.
 
 Source: Haim et al. 2022, Section 5.4 and Appendix (model inversion after Fredrikson et
 al. 2015).

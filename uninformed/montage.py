@@ -1,4 +1,4 @@
-"""Draw labelled rows of images as a PNG, so that experiments on weights look alike."""
+"""Draw labelled rows of images as a PNG, for `kkt.scoring` and `landscape.maps`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +26,7 @@ class ImageRow(NamedTuple):
 
 
 def draw_rows(rows: Sequence[ImageRow], path: Path, *, title: str = "") -> None:
-    """Draw images in rows of equal length, as a PNG file."""
+    """Draw images in rows of equal length, and write them to `path` as PNG."""
     columns = len(rows[0].images)
     figure = matplotlib.figure.Figure(
         figsize=(0.8 * columns + 2, 0.95 * len(rows) + 0.3), layout="constrained"

@@ -1,7 +1,8 @@
 """Checkpoints for long JAX loops: scan over steps in pieces, and save after each.
 
-A training of a million epochs, or a run of the KKT attack, is a `lax.scan` over its
-steps. An interrupted loop continues after the last piece, with the same result.
+A training of a million epochs (`max_margin`), or a run of the KKT attack
+(`kkt.descent`), is a `lax.scan` over its steps. An interrupted loop continues after the
+last piece, with the same result.
 
 Checked: tests/uninformed/test_pieces.py.
 """
@@ -30,7 +31,7 @@ class Place:
     """The file that checkpoints are saved in.
 
     Attributes:
-      file: an .npz file, which exists until the loop is done.
+      file: an .npz file; it stays when the loop is done, until `clear`.
       record: everything that determines the loop; a file with another is refused.
       what: name of the file in messages, as a subject.
       progress: whether a bar shows the finished steps and the time left.

@@ -1,7 +1,8 @@
 """Registry rows of the attacks on weights alone, with the knowledge that they need.
 
-`informed attacks` lists them and the contract test plays them. They can't be among
-`config.attacks`, because they know no record and return many candidates, not one guess.
+Importing it registers them. `informed attacks` lists them and the contract test plays
+them; `informed kkt` and `landscape` call the same code directly. They can't be among a
+run's `config.attacks`, because they know no record and return many candidates.
 """
 
 import dataclasses

@@ -1,6 +1,7 @@
 """Read dense ReLU networks that another program trained, so that they can be attacked.
 
-`informed kkt --weights` calls it. Reading .safetensors and .npz never runs code. Layers
+`informed kkt --weights` calls `read`; users go on with `released`, which makes the
+attack's arguments. Reading .safetensors and .npz never runs code. Layers
 are sorted by names as PyTorch has them (`0.weight`, `layers.0.bias`), Haiku and Flax
 (`hidden_0/w`, `Dense_0/kernel`), or `w0`, `b0`; other arrays are taken in their order.
 
@@ -78,7 +79,7 @@ def released(
     image_shape: tuple[int, ...],
     mean: Float[np.ndarray, " inputs"] | None = None,
 ) -> tuple[Release, Architecture]:
-    """Return what `kkt.Attack` takes: what is seen of a network, and known of it.
+    """Return the two arguments of `kkt.Attack`: the release, and the knowledge of it.
 
     Args:
       mean: what was subtracted from the training points, where that is known.

@@ -1,1 +1,1 @@
-"""The informed adversary's attacks: callables (release, knowledge, *, key) -> guess."""
+"""Attacks (release, knowledge, *, key) -> guess: `registry` lists, `play` runs them."""

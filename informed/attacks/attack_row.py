@@ -1,8 +1,9 @@
-"""Types by which attacks are listed, chosen and built, apart from `registry`.
+"""Types by which attacks are listed, chosen and built.
 
-They are apart because attacks import them. A `Row` describes an attack: its threat
-model, when it applies and how to build it. `Facts` about training decide whether it
-applies. It is built from `Material`, such as shadow models. Runs and audits use all.
+A `Row` of `registry` describes an attack: its threat model, when it applies and how to
+build it. `Facts` about training, from `audit.findings` or `experiment.feasible`, decide
+whether it applies. `audit.trials` and `experiment.pipeline` build it from `Material`,
+such as shadow models. Attacks import these types, so they aren't in `registry`.
 """
 
 import dataclasses
@@ -96,7 +97,7 @@ class Material:
 
 
 class OneByOne:
-    """Base class of attacks that can be interrupted between two releases."""
+    """Base class of attacks that `informed.play` can interrupt between two releases."""
 
     def each(
         self, release: Any, knowledge: Knowledge, *, key: Array
@@ -112,7 +113,7 @@ class OneByOne:
 
 
 class NotApplicableError(ValueError):
-    """The attack doesn't apply to such models; it did not fail, so nothing follows."""
+    """The attack doesn't apply to such models, which says nothing on their safety."""
 
 
 def _always(facts: Facts) -> str:
@@ -142,7 +143,7 @@ class Row:
         "answers" (scores for public records); "estimator" (the fitted
         estimator that training returned); "every noisy gradient".
       knows: what the adversary must know: fields of `threat.Knowledge`, or of
-        `uninformed.rows.Architecture` for attacks on weights alone.
+        `uninformed.knowledge.Architecture` for attacks on weights alone.
       uses: optional knowledge that the attack uses if available.
       gives: fields of the attack's result.
       applies: (facts) -> "", or why the attack can't be played on such a training.

@@ -1,6 +1,7 @@
 """Errors of the closed-form and span attacks: why a target can't be reconstructed.
 
 There are three, because a limit of this tool doesn't show that a target is safe.
+`closed_form.estimator_attack` and `span_attack` tell them apart.
 """
 
 

@@ -12,12 +12,13 @@ gradient, if it took part, plus noise. Candidate i, with clipped gradient g_i, h
 
 and the exact log posterior is log prior + sum over steps of x_i, with full batches, or
 of log(1 - q + q e^x_i), where the target takes part with probability q. Where it joins
-one random step of each epoch it is the sum over epochs of log mean e^x_i. The published
-score leaves out n_i, and takes for batches the largest a_i of each epoch.
+one random step of each epoch it is the sum over epochs of log mean e^x_i. The paper's
+score (`published_score`) leaves out n_i, and takes for batches the largest a_i of each
+epoch.
 
-With a uniform prior on m candidates, success can't exceed the bound of kappa = 1/m, so
-the two beside each other show how much the bound may overstate. That is its job, in
-`benchmarks/noisy_gradients.py`; runs and audits don't play it.
+With a uniform prior on m candidates, success can't exceed the bound of kappa = 1/m. So
+`benchmarks/noisy_gradients.py` calls `play` and compares success with the bound, which
+shows how much the bound may overstate. Runs and audits don't play this attack.
 
 Source: Hayes, Mahloujifar and Balle 2023, Section 4; the posterior derived.
 """

@@ -1,6 +1,7 @@
 """Detect the number format of released weights, and the rounding noise that it implies.
 
-Attacks call it to know how far released weights may be from the trained ones.
+Attacks call it to know how far released weights may be from the trained ones: `span`
+calls `measure`, and inversion, seeds and `stationary` call `deviations`.
 """
 
 from typing import Any, NamedTuple
@@ -25,7 +26,7 @@ class Precision(NamedTuple):
     """The number format of released weights, and its rounding error.
 
     Attributes:
-      name: "float64", "float32", "float16", "bfloat16", "4 decimals" or "steps of ...".
+      name: "float64", "bfloat16", ..., "4 decimals", "whole numbers" or "steps of ...".
       deviation: (outputs, features), the standard deviation of rounding.
     """
 

@@ -5,6 +5,7 @@ a frozen dataclass of settings, and one row here; or a call of `register` from t
 user's own module. Everything else picks it up by its name: `informed attacks` lists
 it, a run plays it (`config.attacks.NAME = {"type": ...}`), reports compare it, an
 audit plays it if its row has a share of the time, and the contract test plays it.
+`experiment.named` looks up a run's attacks here, and `audit.timetable` an audit's.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """The state of an audit: what is done so far, as a report at any moment.
 
-The steps of `auditing` fill it in. Once data are loaded, a report of it is whole at any
-time, by any thread, and says what is missing. So a deadline has a page from then on.
+The steps of `auditing` fill it in. Once data are loaded, any thread can make a report
+at any time, which says what is missing. So there is a page when the time runs out.
 """
 
 import dataclasses
@@ -58,13 +58,13 @@ class AuditState:
     too_short: tuple[str, float] | None = None
 
     def record(self, trial: Trial) -> None:
-        """Take an attack's trial, as far as it has come."""
+        """Take an attack's trial, as far as it has come; write it to the ledger."""
         self.trials[trial.name] = trial
         if trial.finished is not None and trial.finished.any():
             self.ledger.keep_trial(trial)
 
     def record_bounds(self, bounds: dict[str, Any]) -> None:
-        """Take what is known of noise, as far as it was played."""
+        """Take what is known of noise and its bounds; write it to the ledger."""
         self.bounds = bounds
         self.ledger.keep("noise", {}, bounds=files.finite(bounds))
 

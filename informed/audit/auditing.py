@@ -1,7 +1,9 @@
 """Run a whole audit: from a user's training function and data to a `Report`.
 
-The steps are a pre-flight, released and shadow models, the attacks on them, attacks on
-noisy training beside their bound, and the comparison with the true records.
+Users call `audit` and `check`, and so does `informed audit` (`cli.audit_command`). The
+steps are a pre-flight, released and shadow models, the attacks on them, attacks on
+noisy training beside their bound, and the comparison with the true records. They train
+hundreds of models. If the state's ledger has a folder, finished parts are kept there.
 """
 
 import dataclasses
@@ -288,7 +290,7 @@ def continue_inversion(
 ) -> None:
     """Continue an inversion that ran out of time, in the time others didn't use.
 
-    It does so where it had finished a target and the time is enough for one more.
+    `audit` does so if a target was finished and the time is enough for one more.
     """
     trial, limit = state.trials.get("inversion"), schedule.clock.left
     if trial is None or not trial.reconstruction or not trial.needs:

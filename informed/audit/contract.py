@@ -1,5 +1,6 @@
 """What an audit asks of the user's training function, and how it loads the function.
 
+
     train(images, labels, key) -> what is released
 
 `key` is a JAX key, or an int if the parameter is annotated `int` or called `seed`,
@@ -17,6 +18,8 @@ yet: the audit then says how much these steps need.
 
 If `train` takes a keyword `noise_multiplier`, the audit also tries other values. The
 default must be the noise that PRIVACY declares: released models are trained with it.
+
+`auditing` calls `load_training`, which runs the file, and `noise_game` `mechanism`.
 """
 
 import dataclasses

@@ -50,7 +50,7 @@ class Timing:
 
 
 def engine_of(subject: Subject) -> tuple[str, str]:
-    """Choose the fastest engine that works, and say why no faster one does."""
+    """Choose the fastest engine (`Subject.engine`); say why no faster one works."""
     fixed, targets = subject.fixed, subject.split.test
     data = jnp.asarray(fixed.images), jnp.asarray(fixed.labels)
     algorithm = dataclasses.replace(subject, engine="jax").algorithm()
@@ -148,7 +148,7 @@ def theta_of(result: Any) -> np.ndarray:
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Limit numerical libraries to one thread, as worker processes do.
+    """Limit numerical libraries to one thread while entered, as worker processes do.
 
     With one thread per core they are up to thirty times slower while other jobs run,
     and they round sums differently.

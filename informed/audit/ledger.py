@@ -1,8 +1,9 @@
 """Keep the finished parts of an audit in a folder until the whole is finished.
 
 `auditing` goes on from there when the same command is given again: after it was killed,
-or with more minutes. A part is one .npz file, which is whole or absent: arrays, and the
-other fields as JSON. Parts hold training data, as the page does.
+or with more minutes. `cli.audit_command` names the folder. A part is one .npz file,
+which is whole or absent: arrays, and the other fields as JSON. Parts hold training
+data, as the page does.
 
     AUDIT.html.parts/audit.json         a hash of what decides the parts
     AUDIT.html.parts/released.npz       weights of the released models
@@ -35,7 +36,7 @@ class Ledger:
     """A folder of finished parts.
 
     Attributes:
-      folder: where they are; None: nothing is kept, and nothing is there.
+      folder: where they are; None: nothing is written, and no part is there.
     """
 
     folder: Path | None = None
@@ -60,7 +61,7 @@ class Ledger:
             shutil.rmtree(self.folder)
 
     def keep(self, part: str, arrays: Arrays, **fields: Any) -> None:
-        """Keep a part in the place of the one that has its name."""
+        """Write a part; it replaces one of the same name."""
         if self.folder is not None:
             every: dict[str, Any] = {_FIELDS: np.array(json.dumps(fields)), **arrays}
             stream = io.BytesIO()
@@ -76,7 +77,7 @@ class Ledger:
         return arrays, json.loads(str(arrays.pop(_FIELDS)))
 
     def keep_trial(self, trial: Trial) -> None:
-        """Keep an attack's trial; see `part`."""
+        """Write an attack's trial as a part, from which `trial` makes it again."""
         fields, arrays = _apart(trial, "")
         if trial.reconstruction is not None:
             guess, more = _apart(trial.reconstruction, _GUESS)

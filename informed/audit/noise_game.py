@@ -1,7 +1,8 @@
 """Attack an audited training function at several noise levels, beside its bound.
 
-`auditing` calls it for functions that declare their steps in PRIVACY; without a keyword
-`noise_multiplier`, only their own noise is tried. The game is the one that the bounds
+`auditing` calls `declared` in every audit, and `measured` for functions that declare
+their steps in PRIVACY; without a keyword `noise_multiplier`, only their own noise is
+tried. Each noise level takes 176 trainings. The game is the one that the bounds
 assume: the model was trained on one of m candidate records, drawn uniformly, so the
 baseline success rate kappa is 1/m. The adversary knows everything but the noise, the
 draw and the seed, and names a candidate from the released weights.

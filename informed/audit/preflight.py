@@ -98,8 +98,9 @@ class Probe:
     """A training function run in this process, with one thread.
 
     It runs uncompiled until `compile`, because a compiled impure function would draw
-    only once. Its key is that of the released models, because training with another
-    key may omit other records.
+    only once. `key` is that of the released models, because training with another key
+    may omit other records. `call` is the user's function, of `subject`; `seconds` is
+    how long the last run took.
     """
 
     def __init__(self, subject: Subject, noise: float | None = None) -> None:

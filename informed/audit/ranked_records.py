@@ -1,4 +1,4 @@
-"""Rank records by how well attacks reconstruct them, for pages of audits and runs."""
+"""Rank true records by how well attacks got them; for `audit_state`, `run_report`."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def pictures(
     Args:
       order: positions of the targets, best reconstructed first; `SHOWN` of them are
         shown, evenly spaced.
-      targets, trials: as for `rank`.
+      targets, trials: the `truth` and `trials` of `rank`.
       baselines: guesses without a release.
     """
     places = np.linspace(0, len(order) - 1, min(SHOWN, len(order)))

@@ -3,8 +3,9 @@
 The data are split into four: D_-, which the adversary knows; targets, which the
 adversary doesn't know; public records, on which the adversary trains shadow models; and
 more public records for accuracy and for queries. Every model is trained on D_- and one
-more record. `auditing` prepares it. `Subject.algorithm` makes the function a training
-algorithm A (`shadow`), so that audits play the same attacks as runs.
+more record. `auditing` calls `prepare`, and `preflight` sets how models are trained.
+`Subject.algorithm` makes the function a training algorithm A (`shadow`), so that audits
+play the same attacks as runs; `run` and `Call` are what it sends to other processes.
 """
 
 import dataclasses
@@ -196,7 +197,7 @@ class Subject:
         return self.fixed.joined(self.split.shadow, self.held_out)
 
     def call(self, *, answers: bool = False, noise: float | None = None) -> Call:
-        """Return the function as the algorithm calls it."""
+        """Return the function as the algorithm calls it, without running it."""
         asked = answers and self.answering
         return Call(
             self.contract,

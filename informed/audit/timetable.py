@@ -1,8 +1,9 @@
 """Plan an audit's time: how many models and targets, and how long for every attack.
 
 `auditing` gives every part a share of the user's time limit, so that no attack leaves
-others none. Unused time goes to later parts. Also here: how many threads to use while
-other jobs run on the machine.
+others none. Unused time goes to later parts. `audit_state` asks how many minutes to
+advise. `preflight` and `auditing` ask how busy other jobs keep the machine, and use
+fewer threads beside them.
 """
 
 import contextlib
@@ -156,7 +157,7 @@ def advised(
 
     Args:
       a_record: seconds that it needs, about.
-      records: to be inverted.
+      records: number of records to invert.
       secret: whether the key is secret: then the inversion gets its share alone.
       before: seconds of what comes before it, such as the pre-flight.
       given: minutes that weren't enough.
@@ -177,7 +178,7 @@ class Schedule:
     A part that is skipped or ends early leaves its time to later parts. Time that is
     left at the end goes to an inversion that has finished at least one target.
 
-    Args:
+    Attributes:
       clock: clock of the whole audit.
       parts: names of the parts that will run, in the order of `shares`.
       inverted: (seconds per record, records) of an inversion, which may take more than
@@ -220,6 +221,7 @@ def schedule(
       facts: facts about the training, which decide what attacks apply.
       skip: parts to leave out.
       reconn: whether the user asked for the refining network.
+      noise: whether training declares noise, or takes some, so that `noise_game` runs.
     """
     running = {"noise"} if noise else set()
     for row in rows():

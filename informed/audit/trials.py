@@ -3,7 +3,7 @@
 The attacks are rows of `informed.attacks.registry`, which also say when they apply.
 `informed.play` runs each on the same released models. `auditing` gets a `Trial` per
 attack. If an attack can't run on the user's training function, or fails, its trial says
-why and nothing is raised.
+why and nothing is raised. `audit_state` uses `untried`, and --check prints `listed`.
 """
 
 import dataclasses
@@ -254,7 +254,8 @@ def attempt(
       limit: seconds that the attack may take.
       begun: the trial of an inversion that ran out of time, to continue; None: start.
       known: why_not, and other fields of the trial, if the attack must not run.
-      keep: called with the trial so far after each target of an inversion.
+      keep: called with the trial so far after each target but the last, by attacks that
+        go target by target.
     """
     trial, subject = begun or untried(row, models, checked, **known), models.subject
     if known or row.why_not(checked.facts):

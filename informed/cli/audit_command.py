@@ -3,6 +3,8 @@
 informed audit mine.py:train --data mine.npz --targets 20 --out audit.html
 informed compare audit.json
 informed report runs/digits --out digits.html
+
+`command_table` calls `execute`. An audit keeps a log and unfinished work beside --out.
 """
 
 import argparse
@@ -93,7 +95,7 @@ def _audit(arguments: argparse.Namespace) -> None:
     tempfile.tempdir = scratch
     try:
         with console.aside(_log_of(arguments)) as shown, gate.closed(most):
-            # Reports of a state are whole at any time, whatever hangs.
+            # A state makes its report at any time, whatever hangs.
             watchdog = Watchdog(
                 60 * arguments.minutes + _LATE_S - (time.monotonic() - began),
                 lambda: _late(state, arguments, shown, scratch),

@@ -1,6 +1,7 @@
 """Completion of the command line in bash, zsh and fish, by argcomplete.
 
-A shell runs `informed` with `_ARGCOMPLETE` in its environment.
+A shell runs `informed` with `_ARGCOMPLETE` in its environment, and `command_table` then
+calls `answer`.
 """
 
 from typing import Any
@@ -15,8 +16,8 @@ def answer(parser: options.Parser, one: options.Parser) -> None:
     """Print what may follow, as the shell asked, and exit.
 
     Args:
-      parser: of the whole command line.
-      one: of the command that was typed, with its options.
+      parser: the parser of the whole command line.
+      one: that of the typed command, with its options; its actions are changed.
     """
     for action in one._actions:
         names = action.choices if isinstance(action.choices, tuple) else ()

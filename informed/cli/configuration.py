@@ -1,6 +1,7 @@
 """Load a run's configuration from `--config=FILE --config.field=value`.
 
-The commands of runs and shadow models call it. A file returns an ml_collections
+`run_commands` and `shadow_command` call `load_experiment` or `values`, which run the
+file's code, and `completion` asks for `names`. A file returns an ml_collections
 ConfigDict, because its fields can be overridden.
 """
 

@@ -22,11 +22,11 @@ _STDOUT = 1
 
 @contextlib.contextmanager
 def aside(log: Path | None) -> Iterator[Callable[[], None]]:
-    """Send whatever is printed inside to a file; to stderr, where there is none.
+    """Send whatever is printed inside to a log file, or to stderr.
 
     Args:
-      log: written anew, and removed again where nothing was printed.
-    Yields: what ends it early, in whatever thread.
+      log: the file; overwritten, and removed if nothing was printed. None: stderr.
+    Yields: a function that ends this early; any thread may call it.
     """
     sys.stdout.flush()
     real = sys.stdout

@@ -1,7 +1,8 @@
 """The options of every command: their help, their values and their completion.
 
-Nothing here imports JAX or numpy, so that help, completion and mistakes are answered at
-once. Defaults and names that other modules define are repeated; a test compares them.
+`command_table` makes a `Parser` and calls `add` for the options of a command. Nothing
+here imports JAX or numpy, so that help, completion and mistakes are answered at once.
+Defaults and names that other modules define are repeated; a test compares them.
 """
 
 import argparse
@@ -19,9 +20,9 @@ CANDIDATES = 4  # of the audit's game about noise
 SAMPLINGS = ("poisson", "allocation", "shuffled", "fixed")
 RELATIONS = ("zero_out", "add_or_remove", "replace_one")
 ACTIONS = ("info", "verify", "merge")  # on stores of shadow models
-SAMPLE = 8
-FORWARDED = ("TFDS_DATA_DIR",)
-CONFIGURED = (
+SAMPLE = 8  # models of a store that `verify` trains again
+FORWARDED = ("TFDS_DATA_DIR",)  # environment variables that Ray's workers get
+CONFIGURED = (  # commands that take --config
     "run", "shadow", "attack", "evaluate", "kkt", "landscape", "bilevel",
 )  # fmt: skip
 

@@ -5,8 +5,9 @@
     informed bound --noise-multiplier 1 --steps 100 --kappa 1e-3
     informed calibrate --gamma 0.01 --steps 100 --kappa 1e-3
 
-The numbers come from `dp`. Each is printed with what it assumes about the sampling of
-batches, and with the number that holds if the assumption fails.
+`command_table` calls `execute`. The numbers come from `dp`. Each is printed with what
+it assumes about the sampling of batches, and with the number that holds if the
+assumption fails. Only --figure writes a file, and --bounds runs one.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 """Run a user's file that registers victims, data sets, attacks or bounds.
 
-The options `--registers` and `--bounds` name it. A run's folder holds the names of its
-victim, data set and attacks. If the user registered these (docs/extending.md), a
-command that reads the folder needs the file again: no command runs code that a folder
-names.
+The options `--registers` (`audit_command`, `shadow_command`) and `--bounds` (`privacy`)
+name it. A run's folder holds the names of its victim, data set and attacks. If the user
+registered these (docs/extending.md), a command that reads the folder needs the file
+again, because no command runs code that a folder names.
 """
 
 import runpy
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def run(file: Path | None) -> None:
-    """Run the file of `--registers`; None: the option wasn't given.
+    """Run the file of the option; None: the option wasn't given.
 
     Raises: OSError: the file can't be read; ValueError: it raised an error.
     """
@@ -31,7 +31,8 @@ def run(file: Path | None) -> None:
 def see_beside(file: Path) -> None:
     """Append a file's folder to sys.path, so that the file can import its neighbours.
 
-    `python FILE` does this by itself; a console command doesn't.
+    `python FILE` does this by itself; a console command doesn't. `configuration` calls
+    it for the file of --config.
     """
     folder = str(file.resolve().parent)
     if folder not in sys.path:

@@ -1,7 +1,7 @@
 """The commands that run a configured experiment: all stages, or one; the attack list.
 
-They also run the experiments on weights alone: only this module imports `uninformed`,
-and only when such a command, or `attacks`, is called.
+`command_table` calls `execute`. The commands on weights alone are here too: only this
+module imports `uninformed`, and only when such a command, or `attacks`, is called.
 """
 
 import argparse

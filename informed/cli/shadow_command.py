@@ -1,6 +1,7 @@
 """The command that trains the shadow models that learned attacks learn from.
 
-It also plans their cost, and describes, verifies or merges their stores:
+`command_table` calls `execute`. It also plans their cost, and describes, verifies or
+merges their stores:
 
 informed shadow --config=configs/mnist.py --workdir=runs/mnist
 informed shadow plan --config=configs/mnist.py:paper --devices=8

@@ -16,8 +16,8 @@ class Watchdog:
     """Ends the process at a deadline, unless `done` comes before.
 
     Args:
-      seconds: until the deadline.
-      conclude: writes what there is, and returns the exit code.
+      seconds: time until the deadline.
+      conclude: a function that writes what there is, and returns the exit code.
     """
 
     def __init__(self, seconds: float, conclude: Callable[[], int]) -> None:
@@ -27,7 +27,7 @@ class Watchdog:
         thread.start()
 
     def done(self) -> None:
-        """Say that all is done. At the deadline: wait for the end of the process."""
+        """Call the deadline off; if it has come, wait for the end of the process."""
         with self._concluding:
             self._over.set()
 

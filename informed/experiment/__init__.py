@@ -1,4 +1,4 @@
 """Run an experiment of attacks in resumable stages: from configuration to results.
 
-`informed run` calls them. `settings` has the configuration, `pipeline` the stages.
+`informed run` runs the stages, which `pipeline` has; `settings` has the configuration.
 """

@@ -1,7 +1,8 @@
 """The attacks of a run as its configuration names them: `config.attacks.NAME`.
 
 Each names a row of `attacks.registry`, with settings and a number of targets, so a run
-can play one attack with several settings.
+can play one attack with several settings. `settings` builds them from a configuration,
+and configuration files call `add_attack`.
 """
 
 import dataclasses

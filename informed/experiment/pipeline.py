@@ -9,7 +9,7 @@ interrupted one continues. Every stage compares its configuration and versions w
 those of the stores and stages that it reads, and with its own earlier record. It
 refuses any difference, field by field. `<shadow>` is the same folder as `<workdir>`
 unless another run's shadow models are to be attacked, or they lie in a bucket.
-`informed shadow` and `informed attack` execute one stage.
+`informed shadow` and `informed attack` execute one stage; `shadow_sets` calls `remake`.
 """
 
 import dataclasses

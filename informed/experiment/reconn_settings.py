@@ -1,7 +1,7 @@
 """Settings of attacks that learn from shadow models, for run configurations.
 
-`reconn` takes objects such as optimisers; a configuration names them, and this file
-builds them from the names. `attacks.shadow_trained` trains by them.
+`reconn` takes objects such as optimisers; a configuration names them, and `method`
+builds them from the names. `attacks.shadow_trained` calls it and trains the result.
 """
 
 import dataclasses

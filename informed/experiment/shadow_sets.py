@@ -1,8 +1,8 @@
 """Inspect, verify and merge shadow data sets, because many machines may make one.
 
-`informed shadow info|verify|merge` take the address of a store, or of a place with a
-run's two stores (`shadow`, `released`): a folder, or an address such as
-s3://bucket/mnist.
+`cli.shadow_command` calls it for `informed shadow info|verify|merge`. They take the
+address of a store, or of a place with a run's two stores (`shadow`, `released`): a
+folder, or an address such as s3://bucket/mnist.
 """
 
 import dataclasses

@@ -60,8 +60,13 @@ class Paths:
 
 
 class Stage:
-    """A stage of a run in `folder`, which may be in a bucket.
+    """A stage of a run in `folder`, which may be in a bucket; written by `running`.
 
+    Attributes:
+      record: everything that determines the stage's outputs.
+      done: whether the stage is finished and its outputs are there.
+      progress: whether it was begun and there may be a part of its outputs.
+      wall_s: seconds that it took so far.
     Raises: ConfigurationMismatchError, VersionMismatchError: the stage was begun there
       under another record.
     """

@@ -1,4 +1,4 @@
-"""Settings of a run's training (`settings`), because files can only name optimisers."""
+"""Settings of a run's training; `pipeline` and `stored` build the algorithm by them."""
 
 import dataclasses
 
@@ -14,7 +14,7 @@ OPTIMISERS = ("adam", "sgd")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """Gradient descent in a configuration; see `shadow.GradientDescent`.
+    """Gradient descent of a configuration, which can only name its optimiser.
 
     Attributes:
       optimiser: "sgd" (gradient descent, with momentum) or "adam".

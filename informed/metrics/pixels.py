@@ -1,8 +1,8 @@
 """Measure distances between images (MSE, MAE, LPIPS), and rates of success.
 
-`comparison`, `judging` and `evaluation` use them. The oracle, the nearest image that
-the adversary has, and percentiles of these distances are those of Figure 3 (Balle et
-al. 2022, Section V-B). Success rates have exact confidence intervals.
+`comparison`, `judging`, `evaluation`, `noise_game` and users call them. The oracle, the
+nearest image that the adversary has, and percentiles of these distances are those of
+Figure 3 (Balle et al. 2022, Section V-B).
 """
 
 import dataclasses
@@ -171,7 +171,7 @@ def _nearest(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Rate:
-    """A share of trials with its exact confidence interval."""
+    """A share of trials, with its confidence interval from `low` to `high`."""
 
     successes: int
     trials: int

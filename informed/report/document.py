@@ -3,7 +3,7 @@
 `Report.values` has numbers, labels and messages; an error's message may quote a record.
 Records and guesses are in `Report.pictures`, which only the page shows. With `redact`,
 the page has none of them, and values lose labels, errors' messages and names.
-`auditing` and `run_report` build it.
+`audit_state` and `run_report` build it, and `cli.audit_command` saves and reads it.
 """
 
 import csv

@@ -1,7 +1,7 @@
 """Render a report as one HTML page: no script, no network, light and dark, printable.
 
-The template is in the package. Records on the page come from `Report.pictures`; a
-redacted page has none of them.
+`Report.html` calls `render`. The template is in the package. Records on the page come
+from `Report.pictures`; a redacted page has none of them.
 """
 
 import json
@@ -30,6 +30,7 @@ def render(document: Any, *, redact: bool = False) -> str:
     Args:
       document: the `informed.audit.Report` to render.
       redact: whether to show numbers only, no record and no guess.
+    Returns: the page; fewer records are shown if it would exceed `MOST_BYTES`.
     """
     values = document.redacted if redact else document.values
     pictures = {} if redact else document.pictures

@@ -1,4 +1,4 @@
-"""Draw a run's results as PNG pictures, and write them as a table, for the commands."""
+"""Show a run's results: as PNG pictures (`evaluation`), as a table (`run_commands`)."""
 
 import io
 import math
@@ -182,7 +182,7 @@ def _small(error: float) -> str:
 
 
 def png(figure: matplotlib.figure.Figure) -> bytes:
-    """Return a figure as the bytes of a PNG file."""
+    """Return a figure as the bytes of a PNG file; for `uninformed` too."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")
     return buffer.getvalue()

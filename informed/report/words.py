@@ -1,7 +1,8 @@
 """Sentences of reports: state an audit's or a run's numbers, and what they don't show.
 
-No sentence claims safety. If no attack succeeded, the sentence gives the upper end of
-the confidence interval, and says that this is no protection.
+The page (`html_page`), the commands and `str(Report)` show them; `values` are those of
+a `Report`. No sentence claims safety. If no attack succeeded, the sentence gives the
+upper end of the confidence interval, and says that this is no protection.
 """
 
 import math

@@ -2,7 +2,8 @@
 
 THREAT: uninformed. Knows the weights theta, the architecture, and the range of pixels;
 neither a training point nor the initialisation. With `multipliers` it assumes equally
-large classes. `experiment` and `rows` run it.
+large classes. `experiment` and `landscape.runs` call `attack_many`, and `rows` has
+`Attack`.
 
 Trained long enough, theta is a combination of the gradients of its outputs at those
 training points that lie on the margin, with non-negative multipliers. The attack looks

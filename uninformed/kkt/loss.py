@@ -8,7 +8,8 @@ prior         pixels outside their range (8)
 margin        squared distances of candidates from one common margin; ours
 
 theta are the weights, Phi the network, x_i candidates, c_i their coefficients. The
-published loss (9) is the sum of the first three. `descent` minimises it.
+published loss (9) is the sum of the first three. `descent` minimises it; `scoring` and
+`landscape.runs` take `span` and `directions` from here.
 """
 
 from collections.abc import Callable
@@ -87,7 +88,7 @@ class KktProblem:
       spread: (1, rank), units of the coordinates in that span; (1, 1), one, if
         candidates are free.
       units: (rank,), units of the residual in these directions; None: all are 1.
-      network: theta, its first layer restricted to that span.
+      network, outputs: theta, its first layer restricted to that span; its outputs.
       labels: (candidates,), classes assumed for the candidates, in equal shares.
       layer_norms: (layers,), the squared norm of each layer.
       squared: |theta|^2.
@@ -243,7 +244,7 @@ class KktProblem:
     def _off_margin(self, leads: Array, multipliers: Array) -> Array:
         """Average squared distances from the margin, weighted by multipliers.
 
-        The margin follows from Euler's identity: multipliers sum to
+        The margin follows from Euler's identity: with L layers, multipliers sum to
         |theta|^2 / (L margin).
         """
         weights = jax.nn.relu(multipliers)

@@ -6,7 +6,8 @@ its counts stand the same counts for held-out images, two baselines, the victim'
 distance from a KKT point, and what its first layer reveals to an adversary who knows
 all activation patterns.
 
-`run` is the whole of `informed kkt --config=configs/kkt.py --workdir=DIR`.
+`run` is the whole of `informed kkt --config=configs/kkt.py --workdir=DIR`, for which
+`cli.run_commands` calls `execute`. It writes results.json and the pictures.
 
 Checked: tests/uninformed/kkt/test_scoring.py.
 """

@@ -3,7 +3,8 @@
     | theta - sum_i <c_i, grad Phi(x_i)> |^2, layer by layer
 
 at points x_i of the network Phi, with coefficients c_i (outputs,). Near a KKT point it
-is small at the training points, so the attack descends on it. ReLU's derivative, a
+is small at the training points, so `loss` has it as a term; `scoring` and `ceiling`
+evaluate it at the training points themselves. ReLU's derivative, a
 step, is replaced by a sigmoid of slope alpha, so that the sum has derivatives with
 respect to x. If training has placed kinks on the data, as in few dimensions, a value
 between 0 and 1 is also what the KKT conditions of ReLU networks (Clarke's) ask for.
@@ -13,7 +14,7 @@ Two functions compute the same number. `plain` forms the sum; `gram` multiplies 
     |W|^2 - 2 sum_i z_i . d_i + sum_ij (a_i . a_j + 1) (d_i . d_j),
 
 (a inputs of the layer, z its sums, d what is propagated back to them, 1 for biases),
-which with m points, d inputs and h units costs m^2 (d + h) instead of two times m d h.
+which with m points, n inputs and h units costs m^2 (n + h) instead of two times m n h.
 
 Source: Haim et al. 2022, equation (6) and Appendix B (sigmoid in the backward pass).
 Checked: tests/uninformed/kkt/test_stationarity.py (autodiff; both ways to 1e-10).

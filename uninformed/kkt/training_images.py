@@ -1,4 +1,7 @@
-"""Choose a KKT victim's training images, and held-out ones to count chance matches."""
+"""Choose a KKT victim's training images, and held-out ones to count chance matches.
+
+`experiment` calls it, and so does `landscape.mixtures`.
+"""
 
 import dataclasses
 
@@ -116,7 +119,7 @@ def load(config: PointsConfig, data_dir: str | None = None) -> VictimImages:
 
 
 def given(config: PointsConfig, data_dir: str | None = None) -> VictimImages:
-    """Load the images that another program trained on, which it sees as they are.
+    """Load the images that another program trained on (`--weights`), as it saw them.
 
     An .npz file may hold the array `mean`, which that program subtracted from them.
 

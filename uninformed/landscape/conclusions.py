@@ -1,7 +1,8 @@
 """The conclusions of Runkel et al. 2024, checked on our runs, with their figures.
 
-`study` calls it. Starts mix training images, other images of their classes (the
-partition) and noise. Theta, the released weights, fits if an outcome explains it.
+`study` calls `conclude`. Starts mix three *corners*: training images (truth), other
+images of their classes (partition) and noise. Theta, the released weights, fits if an
+outcome explains it.
 
 a  from noise theta fits, but images resemble training images no more than held-out ones
 b  from the training images, these are recovered

@@ -10,7 +10,7 @@ span        share of the image outside the span of the first layer's weights, wh
             weight decay leaves only combinations of the training images
 
 An informed adversary retrains an affine victim with a guess and compares parameters.
-They agree to the last digits only for a true image.
+Only for a true image do all digits of the parameters agree.
 
 Source: the question is that of Runkel et al. 2024, Section 5; the scores are ours,
 except `parameters`.

@@ -1,4 +1,8 @@
-"""Pictures of a landscape, to compare with Figures 1 to 12 of Runkel et al. 2024."""
+"""Pictures of a landscape, to compare with Figures 1 to 12 of Runkel et al. 2024.
+
+`study` calls these functions, which write PNG files. "Truth" means the training images,
+and "partition" other images of their classes (`mixtures`).
+"""
 
 import itertools
 from collections.abc import Mapping, Sequence

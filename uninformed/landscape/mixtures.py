@@ -1,7 +1,8 @@
 """Starting images of the landscape experiment: mixtures of images and noise.
 
 Does an attack with the weights alone end at training images only if it began near them?
-So every attack of `runs` begins at each of these, including ones that no attacker has:
+So `study` calls `load` and `make`, and every attack of `runs` begins at each of these
+starts, including ones that no attacker has:
 
     l2 (l1 truth + (1 - l1) partition) + (1 - l2) noise,    l1, l2 in 0, 1/4, ..., 1,
 

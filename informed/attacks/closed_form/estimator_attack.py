@@ -1,9 +1,10 @@
 """The closed-form attack on fitted scikit-learn models, as audits play it.
 
-It is the registry's row `closed_form`. It calls `reconstruct_sklearn` for every model,
-and converts units of table columns, because audits hold records in [0, 1] and the model
-was fitted in the table's units. THREAT: knows the known records D_- with their labels,
-and sees the fitted model. Needs neither the training code nor its seed.
+It is the registry's row `closed_form`. It calls `reconstruct_sklearn` for every model.
+Audits hold records in [0, 1] but the model was fitted in the units of table columns;
+`features` and `as_image` convert them, for `span_attack` too. THREAT: knows the known
+records D_- with their labels, and sees the fitted model. Needs neither the training
+code nor its seed.
 
 Source: Balle et al. 2022, Theorem 1; the scaler's means and the span are ours.
 """
@@ -56,8 +57,8 @@ class EstimatorAttack(OneByOne):
         Args:
           release: the fitted models, one per target.
           knowledge: D_- (`fixed`) is needed.
-        Returns: the reconstruction; the mean known row if a model does not determine
-          its target; NaN if this tool cannot read the model.
+        Yields: the reconstruction of one target; the mean known row if a model does not
+          determine its target; NaN if this tool cannot read the model.
         """
         del key
         require_told(knowledge, "fixed")

@@ -5,8 +5,10 @@
 k_i are the known rows, r_i their loss derivatives, x the target and r its loss
 derivative. The known rows' part is computed, so r and the product r x are known: x is
 their quotient. Since solvers stop short of the optimum, `refining` then fits the model
-again, with candidates in the target's place, until its parameters are reproduced;
-where that depends on the rows' order or on float32, it doesn't. `pipelines` calls it.
+again, with candidates in the target's place, until its parameters are reproduced. There
+are no refits if they depend on the rows' order, or the model is in float32.
+
+`pipelines`, `scaler` and `span.linear_fit` call it; users call `reconstruct`.
 
 Certificate. With one output, every set of known rows has a solution, and an integer
 class label is weak evidence if features are small: nothing is certified. With several

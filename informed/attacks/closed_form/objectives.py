@@ -1,6 +1,7 @@
 """Solve the equations of a linear model's optimum for its unknown training row.
 
-`linear` and `theorems` call it. It takes a linear model and all its training rows but
+`linear` and `theorems` call it; the keys of `OBJECTIVES` are the types of estimators
+that `pipelines` accepts. It takes a linear model and all its training rows but
 one, the *target* (x, y), which it never sees. Parameters at the optimum satisfy
 
     sum_i w_i loss'(s_i, y_i) (1, x_i) + (gradient of the penalty) = 0,
@@ -55,6 +56,7 @@ class Loss:
 
 
 SQUARED = Loss(lambda s: s)
+# Squared loss with labels -1 and 1, of ridge classifiers.
 SIGNS = Loss(lambda s: s, lambda raw: np.where(raw > 0, 1.0, -1.0))
 LOGISTIC = Loss(special.expit, lambda raw: np.clip(np.round(raw), 0, 1))
 SOFTMAX = Loss(

@@ -1,7 +1,8 @@
 """`reconstruct_sklearn`: reconstruct the unknown training row of a scikit-learn model.
 
-Users and `estimator_attack` call it. THREAT: knows all training rows but one with their
-labels, and holds the fitted model. Needs no training code, seed or shadow models.
+Users and `estimator_attack` call it; `audit.findings` asks `supported`. THREAT: knows
+all training rows but one with their labels, and holds the fitted model. Needs no
+training code, seed or shadow models.
 
 Three things reveal the row. We try them in this order: the means of a `StandardScaler`
 in front of the model (`scaler`); the coefficients' direction off the span of the known

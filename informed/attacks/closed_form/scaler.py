@@ -6,8 +6,8 @@ v of all n + 1, per column:
     x = (n + 1) m - sum_i k_i,        g = sum_i (k_i - m)^2 + (x - m)^2 - (n + 1) v = 0.
 
 The second equation is not needed to find x, so it can confirm it. If a known value w is
-too large by d, x is too small by d and g = 2 d (w - x - d). If |g| is within rounding,
-t, then
+too large by d, x is too small by d and g = 2 d (w - x - d). If |g| <= t, the bound on
+its rounding, then
 
     |d| <= t / |w - x|, or 4 sqrt(t) where (w - x)^2 < 4 t:
 

@@ -1,6 +1,7 @@
 """Compute the missing training point of a generalised linear model from its optimum.
 
-`affine` and `linear` call it; users call it with parameters of models from elsewhere.
+`affine` and `linear` call it, `linear` alone `judge` and `check_shapes`. Users, and
+`uninformed.landscape.detection`, call it with parameters of models from elsewhere.
 THREAT: knows all training points but one, and the fitted parameters, which minimise the
 (penalised) negative log-likelihood to high precision. Needs no shadow models and no
 prior, whatever the optimiser was. Recovers the point and its label; without intercept

@@ -1,8 +1,8 @@
 """Regression on a cloud of training runs: slopes of the weights, and noise around them.
 
-`clouds` calls it. A *cloud* is a set of random points around a guess, with the
-function's value at each. Its slopes hold on the scale of the cloud, so kinks mislead
-them less than derivatives.
+`clouds` calls it; it runs no training itself. A *cloud* is a set of random points
+around a guess, with the function's value at each. Its slopes hold on the scale of the
+cloud, so kinks mislead them less than derivatives.
 
 - The regression corrects known slopes, each output's by as much as generalised
   cross-validation allows. So a cloud may have fewer points than there are unknowns.
@@ -36,7 +36,8 @@ _SCALES = np.array([1.0, 2.0, 4.0])
 class Local(NamedTuple):
     """The slopes at a point: `known` + `features` @ (slopes to be estimated).
 
-    The features are those numbers that the unknown part of the function depends on.
+    `span_derivatives` computes it. The features are those numbers that the unknown part
+    of the function depends on.
     """
 
     features: Float[np.ndarray, "unknowns features"]

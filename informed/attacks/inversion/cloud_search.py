@@ -1,8 +1,9 @@
 """The inversion's search without derivatives: briefly from every start, then the best.
 
-`training_inversion` calls it where training has kinks or derivatives failed. Most
-starts, such as those with a wrong label, don't lead to the released weights theta, and
-nobody knows beforehand which do. `clouds` does the least squares.
+`training_inversion` calls `certificates` where training has kinks or derivatives
+failed. A *start* is a label and an image to begin at. Most starts, such as those with a
+wrong label, don't lead to the released weights theta, and nobody knows beforehand which
+do. `clouds` does the least squares, by hundreds of trainings per round.
 """
 
 import dataclasses
@@ -45,7 +46,7 @@ _LONG_SEARCHES = 2
 def certificates(
     shared: SharedMeasurements, published: Published, starts: Iterable[Start]
 ) -> Iterator[Certificate]:
-    """Search briefly from every start, then longer from the best."""
+    """Search briefly from every start, then longer from the best; certify each end."""
     rounds = shared.config.clouds
     searches = []
     for start in starts:
@@ -67,7 +68,7 @@ def certificates(
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class CloudSearch:
-    """The search from one start; callers keep its state."""
+    """The search from one start; `certificates` keeps its state."""
 
     problem: Problem
     begun: CloudState  # state at the start
@@ -93,7 +94,7 @@ class CloudSearch:
     def go_on(
         self, state: CloudState, rounds: int, heats: int = clouds.HEATS
     ) -> CloudState:
-        """Continue a search with more clouds."""
+        """Continue with more clouds; at most `heats` stalls are met by a large one."""
         space, runs = self.problem.space, self.problem.runs
         few = state.slopes is None and len(state.u) > clouds.POINTS
         if few and isinstance(runs, Differentiated) and self._local(state.u) is None:

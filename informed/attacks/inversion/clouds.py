@@ -106,6 +106,7 @@ def minimise(
       likely: us -> the nearest points where the solution is expected, to try as well.
       explained: residual (outputs,) -> whether it is rounding, which ends the search.
       local: u (unknowns,) -> the part of the slopes there that needs no regression.
+    Returns: the state in which the search ended; its `u` is the nearest point.
     """
     nearest, least = (begun.u, begun.value), _distance(begun.value, aim)
     u, slopes, jacobian = begun.centre, begun.slopes, begun.jacobian

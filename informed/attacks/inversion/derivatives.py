@@ -5,8 +5,8 @@ slopes, plain     forward mode; one run carries a block of tangents, so memory i
                   block of optimiser states, whatever the number of epochs
 slopes, in span   if training keeps its first layer in the span of the data
                   (`span_derivatives`, `response`)
-pushes, pulls     single products with the Jacobian and its transpose, for large victims
-                  and images; reverse mode keeps one optimiser state per epoch
+pushes, pulls     products with the Jacobian and its transpose, by which `solving` takes
+                  large victims and images; reverse mode keeps a state per epoch
 """
 
 import functools

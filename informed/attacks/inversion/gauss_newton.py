@@ -159,7 +159,11 @@ def _least(
 
 
 class Slopes:
-    """A Jacobian on a subspace and its Gram matrix, updated by Broyden's method."""
+    """A Jacobian on a subspace, changed in place by `set` and Broyden's `update`.
+
+    `directions` (some, unknowns) are orthonormal rows that span the subspace, `matrix`
+    (residuals, some) the slopes along them, and `gram` is matrix^T matrix.
+    """
 
     def __init__(self, linearised: Linearised) -> None:
         self.directions = linearised.directions

@@ -1,4 +1,4 @@
-"""Settings of the inversion attack, engine and effort, which all its parts read."""
+"""Settings of the inversion, set by users and read by all parts of the attack."""
 
 import dataclasses
 
@@ -15,8 +15,8 @@ class InversionConfig:
       engine: "derivatives" (`gauss_newton`), "clouds" of runs (`clouds`), or "auto":
         clouds if training is too nonlinear for derivatives; otherwise derivatives,
         followed by clouds if these fail and images have at most 1,000 pixels.
-      stages: numbers of components in the stages before the last, which has all of
-        them. Numbers not below that of the pixels are ignored.
+      stages: numbers of principal components in the stages of the search by derivatives
+        before the last, which has all. Numbers not below that of pixels are ignored.
       steps: most Jacobians per stage; each is reused for as many steps as it helps.
       clouds: most clouds of one search.
       levels: whether to round images to the levels of the known images, if theta

@@ -23,7 +23,7 @@ class KnownImages:
       labels: their labels.
       never_lit: pixels that are zero in all of D_- and have weights of their own in a
         dense first layer.
-      use_levels: whether there are levels at all.
+      use_levels: whether to look for levels, the few values of digital pixels.
     """
 
     images: Float[np.ndarray, "known height width channels"]

@@ -1,4 +1,7 @@
-"""Guess a starting image for outliers by a few trainings, for `starting_images`."""
+"""Guess a starting image from the weights of a few shadow models of one label.
+
+`shared_measurements` trains them, each on a known image; `starting_images` asks them.
+"""
 
 import dataclasses
 import functools

@@ -3,8 +3,8 @@
     A(D_- + z) = theta
 
 A is the training algorithm, D_- the known images, theta the released weights and z the
-unknown points. `solving` and `cloud_search` produce candidates, `certificate` judges
-them.
+unknown points. `starting_images` makes starts and `shared_measurements` problems;
+`solving` and `cloud_search` search for candidates; `certificate` judges candidates.
 """
 
 import dataclasses

@@ -1,13 +1,15 @@
 """Fast derivatives of the weights in the target, for inversion of large trainings.
 
-`span_derivatives` calls it. Inversion needs the Jacobian of the trained weights in the
-target z. One target among thousands of known points (D_-) moves the weights little. So
+`span_derivatives` asks `pays` and builds a `Response`; the other functions are its
+parts. Inversion needs the Jacobian of the trained weights in the target z. One target
+among thousands of known points (D_-) moves the weights little. So
 we linearise the gradient of D_- around training on D_- alone, which is at theta_t after
 t steps:
 
     g(theta_t + delta) = g(theta_t) + H_t delta
 
-H_t is computed once for D_-, along the leading directions of its images. Every target
+H_t is computed once for D_-, along the leading ("first") directions of its images. W is
+the first layer's weights, W_0 their initial value. Every target
 is then trained against this linear *response* of D_-, with its own gradient exact. A
 Jacobian takes less than a second (MNIST at a fixed set of 10,000, rank 100: 0.24 s;
 derivatives of the training itself take 10 s, H_t took 15 s). Neglected are terms of

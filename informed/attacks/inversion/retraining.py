@@ -1,7 +1,7 @@
 """The training algorithm A as the adversary runs it, as a function of unknown points.
 
 It returns the weights theta and their derivatives, so the inversion's solvers need to
-know nothing of training; membership inference uses it too. Randomness of A that the
+know nothing of training; `membership_attacks` uses it too. Randomness of A that the
 adversary doesn't know is drawn `draws` times, and theta is the mean over the draws.
 Noise of private training is omitted instead, which gives the same mean to first order.
 More draws measure how theta scatters.

@@ -1,7 +1,7 @@
 """The inversion's search by derivatives: from a start to a candidate, in stages.
 
-`training_inversion` calls it for each start. Each stage is a least-squares problem in
-the leading components of every unknown point:
+`training_inversion` calls `solve` for each start: labels, and images to begin at. Each
+stage is a least-squares problem in the leading components of every unknown point:
 
     |W (A(D_- + z(u)) - theta)|^2 + prior |u|^2
 
@@ -142,7 +142,7 @@ class Stage:
 
 
 def solve(problem: Problem, start: Start) -> Candidate:
-    """Fit theta by Gauss-Newton from a start, stage after stage."""
+    """Fit theta by Gauss-Newton from a start; return where the last stage ended."""
     if problem.runs.random:
         return _most_probable(problem, start)
     config, published, labels = problem.config, problem.published, problem.space.labels

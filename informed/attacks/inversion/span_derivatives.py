@@ -7,7 +7,8 @@ W_0^T z and z^T z (`shadow.training.gram_form`). X z varies in few directions, s
 each with a product of rank `rank` instead of the Gram matrix. Neglected terms are of
 second order in the neglected standard deviations of the data: on MNIST at a fixed set
 of 1,000 and rank 100, the largest eigenvalue of the Jacobian's relative error is 0.2.
-D_- are the known images, theta the trained weights.
+D_- are the known images, theta the trained weights. W ends at c W_0 + X^T A + z a^T, A
+and a being the *coefficients* of known images and target.
 """
 
 import functools
@@ -68,7 +69,8 @@ class SpanPrograms:
         directions (fixed, rank), the Gram matrix or None.
       flat: (fixed, pixels), the images in float64.
       lead: (rank, pixels), the first directions, orthonormal.
-      shares: compiled function for a target's change of the first layer's weights.
+      victim, optimise, epochs: those of the algorithm.
+      shares: compiled function for a.
       columns: compiled function for the coefficients and their derivatives.
     """
 
@@ -176,7 +178,7 @@ class Span:
         return Response(*loss_of, self._w, rest, flat, labels, self._lead)
 
     def slopes(self, images: Unknowns, labels: Labels, basis: Basis) -> np.ndarray:
-        """Differentiate theta as the unknown points move along `basis`."""
+        """Differentiate theta as `Retraining.slopes` says."""
         lead = basis if len(basis) <= len(self._lead) else self._lead
         if len(images) == 1 and self.response is not None:
             columns, targets = self._by_response(images, labels, lead)
@@ -189,7 +191,7 @@ class Span:
     def local(self, images: Unknowns, labels: Labels, basis: Basis) -> Local | None:
         """Return the known part of the slopes, and the features of the rest.
 
-        The part z^T a of the first layer's weights moves with z, regardless of kinks.
+        The part z a^T of the first layer's weights moves with z, regardless of kinks.
         Everything else depends on the inner products, which are fewer than the pixels.
         """
         if len(basis) <= len(self._lead):
@@ -313,7 +315,7 @@ class Span:
         )
 
     def _through_shares(self, basis: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """Differentiate Z^T a in the points, with a constant; (columns, params)."""
+        """Differentiate z a^T in the points, with a constant; (columns, params)."""
         unknown, victim = targets.shape[1], self.programs.victim
         assert victim.first_weights is not None
         columns = victim.first_weights.columns
@@ -332,7 +334,7 @@ def _joined(parts: list, count: int) -> Any:
 
 
 def in_blocks(tangents: np.ndarray, size: int, dtype: Any) -> list[Array]:
-    """Split along the first axis into blocks of one size, padded with zeros."""
+    """Split into blocks of one size, padded with zeros; `derivatives` calls it too."""
     missing = -len(tangents) % size
     padded = np.concatenate([tangents, np.zeros((missing, *tangents.shape[1:]))])
     parts = padded.reshape(-1, size, *tangents.shape[1:])

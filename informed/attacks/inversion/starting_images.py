@@ -3,7 +3,8 @@
 `training_inversion` takes them in order. By derivatives most targets are reached from
 the mean image of their class, so that comes first. Outliers, which no mean image
 resembles, are reached from the next starts: guesses by a regression on a few trainings
-on known images. Clouds begin with these guesses.
+on known images, shared by all releases. The search without derivatives (`clouds`)
+begins with these guesses.
 """
 
 from collections.abc import Iterator, Sequence

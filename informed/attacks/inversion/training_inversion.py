@@ -127,7 +127,7 @@ class Inversion:
         *,
         key: Array,
     ) -> Iterator[Reconstruction]:
-        """Reconstruct several unknown training points of every release, together.
+        """Reconstruct several unknown training points per release, for users.
 
         Args:
           release: models trained on D_- and the unknown points. With mini-batches, the

@@ -1,14 +1,15 @@
 """Recover the seed of each release's initial weights theta_0, by exhaustive search.
 
-`training_inversion` calls it where theta_0 is unknown. THREAT: knows the known records
-D_-, the training algorithm A, and the family of theta_0's seed (which library, which
-code), not the seed. White-box release.
+`training_inversion` calls `with_seeds` where theta_0 is unknown; users call `recover`.
+THREAT: knows the known records D_-, the training algorithm A, and the family of
+theta_0's seed (which library, which code), not the seed. White-box release.
 
-Weights that training only scales (`still`) are compared with the theta_0 of every seed.
-A few weights per seed suffice, so all 32 bits can be searched.
+Weights that training only scales (`still`, by a few trainings) are compared with the
+theta_0 of every seed. A few weights per seed suffice, so all 32 bits can be searched.
 
-A seed is reported if chance can't explain the agreement. This doesn't certify a
-reconstruction; the inversion that starts from theta_0 certifies its own. Source: ours.
+A seed is reported if chance can't explain the agreement. That certifies no
+reconstruction: the inversion goes on from this theta_0 and certifies its own result.
+Source: ours.
 """
 
 import dataclasses

@@ -5,10 +5,10 @@ unused word, never get a gradient. Under SGD, momentum and Adam they keep their 
 value to the last bit; weight decay, unless inside Adam, scales it by a common factor.
 Finding them needs no knowledge of the architecture: the adversary trains from a few
 initialisations, with a copy of a point of D_- for the target, and keeps the weights
-that end at the same multiple of their initial value theta_0 each time. Of these, a
-target that is nonzero in such an input changes only that input's; public images, or
-else D_-, show which inputs are seldom nonzero. `recovery` compares these weights with
-every seed's theta_0.
+that end at the same multiple of their initial value theta_0 each time. A target that is
+nonzero in one such input changes the weights of that input only. A few trainings on
+public images, or else on D_-, show which inputs are seldom nonzero. `recovery` calls
+`find`, and compares these weights with every seed's theta_0.
 """
 
 import dataclasses
@@ -80,7 +80,7 @@ def seeded_runs(
 
 
 def find(knowledge: Knowledge, family: SeedFamily, key: Array) -> Still | None:
-    """Find the still weights by training a few models; None: there are none."""
+    """Find the still weights by training up to 15 models; None: there are none."""
     fixed, public = knowledge.fixed, knowledge.public
     assert fixed is not None
     seed_key, run_key = jax.random.split(key)

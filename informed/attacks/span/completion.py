@@ -1,6 +1,7 @@
 """The type of a completed missing row, with the evidence that it is the right one.
 
-`lattice` and `guess_search` return it; `linear_fit` and `span_attack` read it.
+`lattice` and `guess_search` count `digits` and return a `Completion`; `linear_fit` and
+`span_attack` turn it into their result.
 """
 
 import dataclasses

@@ -1,7 +1,8 @@
 """Select first layers whose weights change by combinations of training records only.
 
-`span_attack` reads the target from them. Two trainings tell them from layers that leave
-the records' span, as Adam's updates by coordinate do; those aren't read.
+`span_attack` calls `find` and reads the target from these layers. Other layers leave
+the records' span, as under Adam, which updates by coordinate. Two trainings show which
+do, and those layers aren't used.
 """
 
 import dataclasses
@@ -62,6 +63,7 @@ def find(
       knowledge: D_-, the algorithm and its initialisation.
       known: (known, features), D_- as the layer gets it.
       key: draws the unknown randomness.
+    Returns: the layers; why there are none, "" if there are some.
     """
     fixed = knowledge.fixed
     assert fixed is not None

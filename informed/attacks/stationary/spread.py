@@ -70,7 +70,7 @@ class Spread:
 def eigenbasis(
     hessian: Float[np.ndarray, "params params"],
 ) -> tuple[Float[np.ndarray, " params"], Float[np.ndarray, "params params"]]:
-    """Return eigenvalues, and eigenvectors in columns."""
+    """Return eigenvalues, and eigenvectors in columns; may overwrite `hessian`."""
     return scipy.linalg.eigh(
         hessian, overwrite_a=True, check_finite=False, driver="evd"
     )

@@ -14,7 +14,8 @@ most probable target for the most likely labels:
 
     min_z sum_i (v_i . (g + grad loss(z)))^2 / f(lambda_i) + |u(z)|^2
 
-Source: ours. The key draws the adversary's own models.
+g is the gradient of D_-, v_i and lambda_i are the eigenvectors and eigenvalues of the
+Hessian. Source: ours. The key draws the adversary's own models.
 """
 
 import dataclasses
@@ -76,12 +77,12 @@ class StationaryConfig:
 
 
 class MostProbable(NamedTuple):
-    """The most probable target for one label; cost: minus twice the log posterior."""
+    """The most probable target for one label."""
 
-    image: np.ndarray
+    image: np.ndarray  # (height, width, channels)
     label: int
-    cost: float
-    expected_mse: float
+    cost: float  # minus twice the log posterior
+    expected_mse: float  # mean posterior variance of a pixel
 
 
 def make(config: StationaryConfig, material: Material) -> "StationaryAttack":
