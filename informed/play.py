@@ -1,7 +1,7 @@
 """Run one attack of the registry under a time limit.
 
-`experiment.pipeline` calls `play` in runs, and `audit.trials` in audits. Audits and
-reports also list `blank` trials of attacks that weren't played.
+`experiment.pipeline` calls `play` in runs, and `audit.trials` in audits. Audits, and
+reports of finished runs, also make trials from `blank` themselves.
 
     trial = play(row, material, release, knowledge, key=key, limit=60)
 
@@ -245,7 +245,7 @@ def _outcome(
 
 
 def stopped_with(error: Exception) -> str:
-    """Say what an attack, or the user's training, raised; a line, for audits."""
+    """Say in a line what an attack or the user's training raised; for audits."""
     return f"it stopped with {checks.named(error)}".rstrip(".")
 
 

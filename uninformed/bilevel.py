@@ -7,9 +7,10 @@ below); not the points x.
 
     min_x 1/2 |theta(x) - theta*|^2   s.t.   theta(x) = argmin_theta E(x, y; theta),
 
-E the mean squared error halved plus mu/2 |theta|^2. The constraint, called the lower
-problem, is solved in closed form for an affine victim, else to a tolerance or a number
-of steps. With v = theta(x) - theta* and H p = v, H the Hessian of E, the gradient is
+E the mean squared error halved plus mu/2 |theta|^2. The constraint (the lower problem)
+is solved in closed form for an affine victim, else to a tolerance or a number of steps.
+With v = theta(x) - theta* and H p = v, H the Hessian of E, the gradient of the
+objective (the upper problem) is
 
     - grad_x <grad_theta E(x, y; theta(x)), p>,
 

@@ -28,7 +28,7 @@ SIMILAR = 0.4
 WINDOW = 3
 # Smaller standard deviations, ranges and distances are rounding in float64.
 _ALIKE = 1e-12
-# Probability, over all looks, of calling something more than chance that isn't.
+# Probability, over all looks of `verdict`, of calling chance more than chance.
 _CHANCE = 0.05
 # What stands below a verdict, whatever it is.
 NO_PROTECTION = (

@@ -1,9 +1,9 @@
 """Read dense ReLU networks that another program trained, so that they can be attacked.
 
 `informed kkt --weights` calls `read`; users go on with `released`, which makes the
-attack's arguments. Reading .safetensors and .npz never runs code. Layers
-are sorted by names as PyTorch has them (`0.weight`, `layers.0.bias`), Haiku and Flax
-(`hidden_0/w`, `Dense_0/kernel`), or `w0`, `b0`; other arrays are taken in their order.
+attack's arguments. Reading .safetensors and .npz never runs code. Layers are sorted by
+names as PyTorch has them (`0.weight`, `layers.0.bias`), Haiku and Flax (`hidden_0/w`,
+`Dense_0/kernel`), or `w0`, `b0`; other arrays are taken in their order.
 
 Matrices are (inputs, units), or all (units, inputs) as PyTorch's. The number of inputs
 and the shapes decide which; if all are square, the names do.

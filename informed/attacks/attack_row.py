@@ -2,8 +2,8 @@
 
 A `Row` of `registry` describes an attack: its threat model, when it applies and how to
 build it. `Facts` about training, from `audit.findings` or `experiment.feasible`, decide
-whether it applies. `audit.trials` and `experiment.pipeline` build it from `Material`,
-such as shadow models. Attacks import these types, so they aren't in `registry`.
+whether it applies. `informed.play` builds it from `Material`, such as shadow models, of
+runs and audits. Attacks import these types, so they aren't in `registry`.
 """
 
 import dataclasses

@@ -58,7 +58,7 @@ class AuditState:
     too_short: tuple[str, float] | None = None
 
     def record(self, trial: Trial) -> None:
-        """Take an attack's trial, as far as it has come; write it to the ledger."""
+        """Take an attack's trial so far; write it to the ledger from a target on."""
         self.trials[trial.name] = trial
         if trial.finished is not None and trial.finished.any():
             self.ledger.keep_trial(trial)

@@ -1,6 +1,5 @@
 """What an audit asks of the user's training function, and how it loads the function.
 
-
     train(images, labels, key) -> what is released
 
 `key` is a JAX key, or an int if the parameter is annotated `int` or called `seed`,

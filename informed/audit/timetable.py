@@ -2,8 +2,8 @@
 
 `auditing` gives every part a share of the user's time limit, so that no attack leaves
 others none. Unused time goes to later parts. `audit_state` asks how many minutes to
-advise. `preflight` and `auditing` ask how busy other jobs keep the machine, and use
-fewer threads beside them.
+advise. `preflight` asks how busy other jobs keep the machine (`others_at_work`), and
+`auditing` uses fewer threads beside them (`threads_beside`).
 """
 
 import contextlib
@@ -221,7 +221,7 @@ def schedule(
       facts: facts about the training, which decide what attacks apply.
       skip: parts to leave out.
       reconn: whether the user asked for the refining network.
-      noise: whether training declares noise, or takes some, so that `noise_game` runs.
+      noise: whether training declares or takes a noise multiplier, for `noise_game`.
     """
     running = {"noise"} if noise else set()
     for row in rows():

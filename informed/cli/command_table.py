@@ -1,8 +1,8 @@
 """The entry point `informed COMMAND ...`: all commands, their help and exit codes.
 
-The module of a command is imported only when the command runs: `options` has the
-arguments of all. It has `execute(arguments, rest)`, where `rest` are `--config=FILE`,
-`--config.field=value` and, for `shadow`, stores behind options.
+The module of a command is imported only when the command runs, since `options` has the
+arguments of all. `main` then calls its `execute(arguments, rest)`; `rest` are
+`--config=FILE`, `--config.field=value` and, for `shadow`, stores behind options.
 """
 
 import argparse

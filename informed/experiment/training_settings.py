@@ -1,4 +1,4 @@
-"""Settings of a run's training; `pipeline` and `stored` build the algorithm by them."""
+"""Settings of a run's training, from which `pipeline` and `stored` build algorithms."""
 
 import dataclasses
 

@@ -9,7 +9,7 @@ margin        squared distances of candidates from one common margin; ours
 
 theta are the weights, Phi the network, x_i candidates, c_i their coefficients. The
 published loss (9) is the sum of the first three. `descent` minimises it; `scoring` and
-`landscape.runs` take `span` and `directions` from here.
+`landscape.runs` call `span`, and `scoring` calls `directions`.
 """
 
 from collections.abc import Callable
@@ -88,7 +88,8 @@ class KktProblem:
       spread: (1, rank), units of the coordinates in that span; (1, 1), one, if
         candidates are free.
       units: (rank,), units of the residual in these directions; None: all are 1.
-      network, outputs: theta, its first layer restricted to that span; its outputs.
+      network: theta, its first layer restricted to that span.
+      outputs: number of outputs of the network.
       labels: (candidates,), classes assumed for the candidates, in equal shares.
       layer_norms: (layers,), the squared norm of each layer.
       squared: |theta|^2.

@@ -3,10 +3,10 @@
     | theta - sum_i <c_i, grad Phi(x_i)> |^2, layer by layer
 
 at points x_i of the network Phi, with coefficients c_i (outputs,). Near a KKT point it
-is small at the training points, so `loss` has it as a term; `scoring` and `ceiling`
-evaluate it at the training points themselves. ReLU's derivative, a
-step, is replaced by a sigmoid of slope alpha, so that the sum has derivatives with
-respect to x. If training has placed kinks on the data, as in few dimensions, a value
+is small at the training points, so it is a term of the attack's `loss`. `scoring`
+evaluates it at the training points themselves; `ceiling` calls only `passes`. ReLU's
+derivative, a step, is replaced by a sigmoid of slope alpha, so that the sum has
+derivatives with respect to x. If training has placed kinks on the data, a value
 between 0 and 1 is also what the KKT conditions of ReLU networks (Clarke's) ask for.
 
 Two functions compute the same number. `plain` forms the sum; `gram` multiplies out,

@@ -1,8 +1,8 @@
 """Solve the equations of a linear model's optimum for its unknown training row.
 
-`linear` and `theorems` call it; the keys of `OBJECTIVES` are the types of estimators
-that `pipelines` accepts. It takes a linear model and all its training rows but
-one, the *target* (x, y), which it never sees. Parameters at the optimum satisfy
+`linear` and `theorems` call it; `pipelines` accepts the estimators of `OBJECTIVES`. It
+takes a linear model and all its training rows but one, the *target* (x, y), which it
+never sees. Parameters at the optimum satisfy
 
     sum_i w_i loss'(s_i, y_i) (1, x_i) + (gradient of the penalty) = 0,
 

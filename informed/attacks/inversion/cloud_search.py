@@ -46,7 +46,7 @@ _LONG_SEARCHES = 2
 def certificates(
     shared: SharedMeasurements, published: Published, starts: Iterable[Start]
 ) -> Iterator[Certificate]:
-    """Search briefly from every start, then longer from the best; certify each end."""
+    """Search briefly from all starts, then longer from the best; yield certificates."""
     rounds = shared.config.clouds
     searches = []
     for start in starts:

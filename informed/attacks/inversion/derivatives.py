@@ -5,7 +5,7 @@ slopes, plain     forward mode; one run carries a block of tangents, so memory i
                   block of optimiser states, whatever the number of epochs
 slopes, in span   if training keeps its first layer in the span of the data
                   (`span_derivatives`, `response`)
-pushes, pulls     products with the Jacobian and its transpose, by which `solving` takes
+pushes, pulls     products with the Jacobian and its transpose, which `solving` uses for
                   large victims and images; reverse mode keeps a state per epoch
 """
 

@@ -1,6 +1,7 @@
 """Guess a starting image from the weights of a few shadow models of one label.
 
-`shared_measurements` trains them, each on a known image; `starting_images` asks them.
+`shared_measurements` trains them, each on a known image. For outliers, which aren't
+reached from the mean image of their class, `starting_images` calls `guess`.
 """
 
 import dataclasses

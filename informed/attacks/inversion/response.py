@@ -2,19 +2,18 @@
 
 `span_derivatives` asks `pays` and builds a `Response`; the other functions are its
 parts. Inversion needs the Jacobian of the trained weights in the target z. One target
-among thousands of known points (D_-) moves the weights little. So
-we linearise the gradient of D_- around training on D_- alone, which is at theta_t after
-t steps:
+among thousands of known points (D_-) moves the weights little. So we linearise the
+gradient of D_- around training on D_- alone, which is at theta_t after t steps:
 
     g(theta_t + delta) = g(theta_t) + H_t delta
 
-H_t is computed once for D_-, along the leading ("first") directions of its images. W is
-the first layer's weights, W_0 their initial value. Every target
-is then trained against this linear *response* of D_-, with its own gradient exact. A
-Jacobian takes less than a second (MNIST at a fixed set of 10,000, rank 100: 0.24 s;
-derivatives of the training itself take 10 s, H_t took 15 s). Neglected are terms of
-second order in the target's share of the loss and, as in `span_derivatives`, the
-response of images beyond their leading directions.
+H_t is computed once for D_-, along the leading (first) directions of its images. Every
+target is then trained against this linear *response* of D_-, with its own gradient
+exact. A Jacobian takes less than a second (MNIST at a fixed set of 10,000, rank 100:
+0.24 s; derivatives of the training itself take 10 s, H_t took 15 s). Neglected are
+terms of second order in the target's share of the loss and, as in `span_derivatives`,
+the response of images beyond their leading directions. W below are the first layer's
+weights, W_0 their initial values.
 """
 
 import dataclasses

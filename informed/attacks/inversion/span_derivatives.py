@@ -7,8 +7,8 @@ W_0^T z and z^T z (`shadow.training.gram_form`). X z varies in few directions, s
 each with a product of rank `rank` instead of the Gram matrix. Neglected terms are of
 second order in the neglected standard deviations of the data: on MNIST at a fixed set
 of 1,000 and rank 100, the largest eigenvalue of the Jacobian's relative error is 0.2.
-D_- are the known images, theta the trained weights. W ends at c W_0 + X^T A + z a^T, A
-and a being the *coefficients* of known images and target.
+D_- are the known images, theta the trained weights. W ends at c W_0 + X^T A + z a^T; c
+is from weight decay, A and a are the *coefficients* of known images and target.
 """
 
 import functools

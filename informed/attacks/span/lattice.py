@@ -1,16 +1,16 @@
 """Find a missing row of whole numbers (genotypes, pixels in bytes) from its direction.
 
 The direction is all that released weights show of the row: its part off the known rows'
-span, without length or sign. `linear_fit` and `span_attack` call `complete`; the rest
-are its parts.
+span, without length or sign. `linear_fit` and `span_attack` call `complete`.
 
 The row lies on a grid, and in the (n + 1)-dimensional span of the n known rows and the
 direction, out of d dimensions. We alternate rounding and projection, from the known
 rows' mean and then from what message passing expects. The result is `sure` if the
 remaining d - n - 1 equations hold to more digits than index a row of the grid, and all
 to the direction's precision: one wrong value in a known row would violate one of them.
-`certified` also needs that known rows make no other such row of it (`uniqueness`), that
-all columns are settled, and that a single output can't hide an error or a sum of rows.
+`certified` also needs that no combination with known rows is another solution
+(`uniqueness`), that all columns are settled, and that a single output can't hide an
+error or a sum of rows.
 
 Message passing. The direction is w = a P z: the missing row z, projected off the span
 by P, times an unknown factor a (the *share*): d - n equations for d columns of few

@@ -3,8 +3,9 @@
 `closed_form.pipelines` calls it. The model needn't be at an optimum, but needs more
 features than known rows. If labels are known, the model is refitted with the
 reconstructed row. If the coefficients are reproduced, they certify the row and its
-label, unless the row may be a sum of two. If they aren't, a refit with the row in
-another place decides: an equal result speaks against the row, another leaves it open.
+label, unless the row may be a sum of two. If they aren't, the model is refitted with
+the row in another place: two equal refits speak against the row, while different ones
+leave it open.
 
 To test whether training keeps its weights in the span of its rows, we fit the model to
 a few random rows with its own settings. With plain, averaged and quasi-Newton updates,

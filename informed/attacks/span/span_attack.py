@@ -10,10 +10,10 @@ with one record duplicated test the updates, measure rounding, and give the laye
 weights without the target, to be subtracted. These trainings need the code, and its
 initial weights and seed unless the layer starts at zero.
 
-If columns take few values (*levels*), these complete the direction to a row. If they
-don't, a search by training on guesses (`guess_search`) looks for the n + 1 numbers that
-n known records leave open. There is no search for tables, nor if the layer shows
-several directions. Without a row the guess is the mean of D_-.
+If columns take few values (*levels*), these complete the direction to a row. Otherwise,
+or if that fails, a search by training on guesses (`guess_search`) looks for the n + 1
+numbers that n known records leave open. There is no search for tables, nor if the layer
+shows several directions. Without a row the guess is the mean of D_-.
 
 Fitted linear models of scikit-learn are attacked by `closed_form.estimator_attack`.
 
