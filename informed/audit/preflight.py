@@ -152,7 +152,7 @@ class Probe:
 
 
 class _Questions:
-    """The results so far; each method tests one property of the training function."""
+    """The results so far (`Preflight`); each method tests a property of training."""
 
     def __init__(
         self, subject: Subject, progress: Callable[[str], None], clock: limits.Clock

@@ -138,7 +138,7 @@ class ReconnConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RefinedReconnConfig(ReconnConfig):
-    """The same settings, with the defaults of `reconn.Refined`."""
+    """The same settings with the defaults of `reconn.Refined`; for the row `refined`."""
 
     kind: str = "refined"
     architecture: str = "residual_cnn"
@@ -151,6 +151,6 @@ class RefinedReconnConfig(ReconnConfig):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class KernelReconnConfig(ReconnConfig):
-    """The same settings, with the kernel regression by default."""
+    """The same settings with the kernel regression; for rows `kernel`, `black_box`."""
 
     kind: str = "kernel"

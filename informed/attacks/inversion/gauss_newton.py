@@ -278,7 +278,7 @@ class Slopes:
 
 
 def without_overflow(slopes: np.ndarray) -> np.ndarray:
-    """Copy slopes, with zeros for residuals some of whose slopes overflow."""
+    """Copy slopes, with zeros in rows that overflow; for `shared_measurements` too."""
     finite = np.isfinite(slopes).all(axis=1, keepdims=True)
     return np.where(finite, slopes, 0.0)
 
