@@ -138,7 +138,7 @@ class ReconnConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RefinedReconnConfig(ReconnConfig):
-    """The same settings with the defaults of `reconn.Refined`; for the row `refined`."""
+    """The same settings with `reconn.Refined`'s defaults; for the row `refined`."""
 
     kind: str = "refined"
     architecture: str = "residual_cnn"
