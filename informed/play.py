@@ -201,7 +201,7 @@ def _outcome(
     """Return the trial with what the attack has given of its targets.
 
     Args:
-      trial: with its seconds; and what was given before, where it goes on.
+      trial: the trial with its seconds, and what the attack gave before if it goes on.
       parts: reconstructions since then, one after the other.
       count: targets that there are.
       why: why it stopped within the next target; None: it didn't.

@@ -176,8 +176,8 @@ class Matches:
         exceeds these is not just typical of the class.
       precision: share of candidates whose SSIM with some target exceeds `SIMILAR`.
       control: the same where held-out images are the targets, as many of each class,
-        and the training images are among the held-out; None: this is it. If the attack
-        learns nothing about single images, the two can change places.
+        and the training images are among the held-out; None: this is the control. If
+        the attack learns nothing about single images, the two can change places.
     """
 
     images: np.ndarray

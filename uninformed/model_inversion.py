@@ -2,7 +2,7 @@
 
 THREAT: uninformed: weights, architecture and the range of pixels are known.
 
-`invert` searches points of extreme output, with a penalty outside the range of pixels
+`invert` looks for points of extreme output, with a penalty off the range of pixels
 (prototypes of the classes), which need not be training points. `first_layer` returns
 the units' weights as images. `kkt.scoring` compares KKT attacks with both, and `rows`
 registers `invert`.

@@ -12,8 +12,8 @@ The file may also define:
     predict(released, images) -> scores (examples, classes)   for accuracy and black box
     PRIVACY = {"noise_multiplier": 1.0, "steps": 100, ...}    DP-SGD, for the bounds
 
-With `noise_multiplier` 0, PRIVACY says how training takes its steps and adds no noise
-yet: the audit then says how much these steps need.
+With `noise_multiplier` 0, PRIVACY says how training takes its steps and that it adds no
+noise yet. The audit then says how much noise these steps need.
 
 If `train` takes a keyword `noise_multiplier`, the audit also tries other values. The
 default must be the noise that PRIVACY declares: released models are trained with it.

@@ -171,8 +171,8 @@ class Verdict:
     Attributes:
       mse: mean squared errors; infinite if there is no guess.
       right: whether the guess equals the target, to `EXACT` of the records' spread.
-      exact: whether the guess is right, and nearer than the baselines; the imputed one
-        doesn't count here, nor a public copy equal to the target.
+      exact: whether the guess is right, and nearer than the baselines. The imputed
+        baseline, and public copies equal to the target, don't count here.
       read: success: whether the guess is finished, and exact or nearer than any oracle.
     """
 

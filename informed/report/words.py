@@ -123,7 +123,7 @@ def verdict(values: Values) -> str:
 
 
 def remedy(values: Values) -> str:
-    """Say what to do, with numbers; "" where nothing was read, or noise is declared.
+    """Say what to do, with numbers; "" if no attack succeeded, or noise is enough.
 
     The noise is the least whose bound on any attack is the threshold of the audit.
     """

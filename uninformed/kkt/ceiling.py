@@ -1,6 +1,6 @@
 """Compute the points that a first layer gives to whoever knows which units are active.
 
-`scoring` sets KKT attacks beside them. Near a KKT point the first layer of three, its
+`scoring` compares attacks with them. Near a KKT point the first layer of three, its
 biases as the weights of one more input, is
 
     sum_i lambda_i (x_i, 1) a_i^T,    a_i = D_i W_2 D'_i w_3 y_i,

@@ -93,7 +93,7 @@ class Space:
         return apart.reshape(*images.shape[:-4], -1)
 
     def completed(self, slopes: np.ndarray) -> np.ndarray:
-        """Extend slopes (unknowns, outputs) along black-preserving directions to all u.
+        """Extend slopes (unknowns, outputs), which keep pixels black, to all moves of u.
 
         A direction of u that would change a black pixel moves the other pixels only.
         """

@@ -36,7 +36,7 @@ def possible(
 
     Args:
       row: the reconstructed row, on the grid.
-      rows: known rows, and other completed ones.
+      rows: the known rows.
       columns: the values of the columns, all of them discrete.
       sums: whether the row may be the sum of two missing ones, as happens if training
         gave them equal weight.
