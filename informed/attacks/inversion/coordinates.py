@@ -93,7 +93,7 @@ class Space:
         return apart.reshape(*images.shape[:-4], -1)
 
     def completed(self, slopes: np.ndarray) -> np.ndarray:
-        """Extend slopes (unknowns, outputs), which keep pixels black, to all moves of u.
+        """Extend slopes (unknowns, outputs) that keep black pixels black to all u.
 
         A direction of u that would change a black pixel moves the other pixels only.
         """
