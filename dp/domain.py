@@ -1,7 +1,7 @@
 """Checks of numeric arguments: one-line errors that name the field and its range.
 
-`dp` calls them before it computes, so that no NaN becomes a bound; `shadow.checks`
-builds on them for the other packages.
+`dp` calls them before it computes, so that no NaN becomes a bound. They return checked
+values as float64. `shadow.checks` builds on them for the other packages.
 """
 
 import difflib
@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 Number = float | int  # np.float64 is a float
-Numbers = Number | np.ndarray | np.generic | Sequence
-LARGEST = 2**53
+Numbers = Number | np.ndarray | np.generic | Sequence  # what NumPy makes an array of
+LARGEST = 2**53  # float64 holds every whole number up to here
 
 
 class FieldError(ValueError):
@@ -21,6 +21,9 @@ class FieldError(ValueError):
     Args:
       field: the name of the argument or attribute, without a path.
       message: what is wrong; its first `{}` stands for the field.
+
+    Both are attributes too. Callers who know the field by another name or path, such as
+    the command line, rename it by `within` and `called`.
     """
 
     def __init__(self, field: str, message: str) -> None:

@@ -1,4 +1,7 @@
-"""Plot bounds on reconstruction against noise and epsilon, as `informed bound` does."""
+"""Plot bounds on reconstruction against noise and epsilon.
+
+`informed bound --figure` and users call `plot`, to see what more noise would buy.
+"""
 
 import dataclasses
 from collections.abc import Sequence
@@ -33,6 +36,7 @@ def plot(
       kappas: baselines in (0, 1), one curve each.
       gamma: a value to mark; None: no mark.
       delta: the delta of epsilon, in (0, 1).
+    Returns: the figure; nothing is written or shown.
     Raises: FieldError: the mechanism has no noise multiplier, or a number is outside
       its range.
     """

@@ -22,13 +22,15 @@ from dp import bounds, domain
 from dp.domain import Number, Numbers
 from dp.loss_grid import Distribution
 
-FINE, COARSE = 2e-4, 1e-3  # grids of the privacy loss; errors of 4e-6 and 1e-4
-_TAIL = 1e-15
+# Spacings of the grid of the privacy loss, with errors of 4e-6 and 1e-4. The fine one is
+# the default of mechanisms; tests take the coarse one.
+FINE, COARSE = 2e-4, 1e-3
+_TAIL = 1e-15  # probability that dp-accounting may cut off at either end
 _LONGEST = 4e6  # points of a privacy loss distribution; beyond, its grid is coarser
 # Beyond, dp-accounting's powers of a distribution take minutes (1e8 steps: not done in
 # one); Renyi divergences and full batches, which take no time, decide.
 _MOST_STEPS = 10**7
-_COARSEST = 100.0  # its exponential is a float still; sigma = 1e-3 needs 10
+_COARSEST = 100.0  # spacing; e^100 is a float still, and sigma = 1e-3 needs 10
 _ORDERS = 60
 # Noise multipliers between which dp-accounting's privacy losses are made. Below, its
 # exponentials overflow (from 4e-4 on); above, the noise that is accounted for is less
@@ -117,7 +119,7 @@ def losses(
 @functools.lru_cache(maxsize=32)
 def _losses(sigma: float, probability: float, steps: int, grid: float) -> Distribution:
     """Compute `losses`, and remember them."""
-    # A second, which bounds in closed form don't need.
+    # Importing it takes a second, and bounds in closed form don't need it.
     from dp_accounting import NeighboringRelation
     from dp_accounting.pld import common, privacy_loss_distribution
 

@@ -9,7 +9,8 @@ The prior is that of the target *given everything the adversary knows*: the fixe
 so that duplicates, or other pictures of the same person in it, raise kappa; and known
 parts of the target, such as its label or some of its columns (`given`,
 `gaussian_given`, `side_information`). An attack that knows more than kappa allows for
-may seem to violate a bound that holds. Users hand the result to `rero.rero_bound`.
+may seem to violate a bound that holds. Users call these functions, and hand the result
+to `rero.rero_bound`.
 
 Every number has to be finite: a record that is NaN is near to nothing, so it would make
 kappa too small. Formulas are in log space, so that nothing underflows to kappa = 0.
@@ -453,8 +454,12 @@ def _without_overflow(sample: np.ndarray, eta: float) -> tuple[np.ndarray, float
 
 
 def empirical_high(n: int, most_neighbours: int, delta: Number) -> float:
-    """Bound kappa from above, given the most draws within 2 eta of another.
+    """Bound kappa from above at confidence 1 - delta; `empirical` calls it.
 
+    Args:
+      n: the number of draws.
+      most_neighbours: the most other draws within 2 eta of one draw.
+      delta: the probability that the bound fails.
     Raises: ValueError: n < 2, most_neighbours not in [0, n), delta not in [0, 1].
     """
     n, c = (

@@ -42,7 +42,12 @@ class _Pairs(Guarantee):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ApproximateDP(_Pairs):
-    """(epsilon, delta)-differential privacy; several pairs are a privacy curve."""
+    """(epsilon, delta)-differential privacy; several pairs are a privacy curve.
+
+    Attributes:
+      epsilons, deltas: one number each, or as many of both.
+      relation: the neighbouring relation that they were computed under.
+    """
 
     epsilons: Number | tuple[Number, ...]
     deltas: Number | tuple[Number, ...]
@@ -74,7 +79,12 @@ class ApproximateDP(_Pairs):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PureDP(_Pairs):
-    """The guarantee of eps-differential privacy alone, delta = 0."""
+    """The guarantee of eps-differential privacy alone, delta = 0.
+
+    Attributes:
+      eps: epsilon; `epsilon` is the method.
+      relation: the neighbouring relation that eps was computed under.
+    """
 
     eps: Number
     relation: str
@@ -104,6 +114,7 @@ class RenyiDP(Guarantee):
       orders: orders of the Renyi divergences, >= 1 and finite; orders of 1 only serve
         the binary form.
       epsilons: the Renyi divergence of each order; infinite ones are passed over.
+      relation: the neighbouring relation that they were computed under.
     """
 
     orders: tuple[Number, ...]
@@ -165,7 +176,12 @@ class RenyiDP(Guarantee):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ZeroConcentratedDP(Guarantee):
-    """The guarantee of rho-zero-concentrated differential privacy alone."""
+    """The guarantee of rho-zero-concentrated differential privacy alone.
+
+    Attributes:
+      rho: the parameter; the Renyi divergence of order a is at most rho a.
+      relation: the neighbouring relation that rho was computed under.
+    """
 
     rho: Number
     relation: str
