@@ -99,10 +99,7 @@ class RandomAllocation(Amplified):
         return counted and _LEAST <= self.noise_multiplier < math.inf
 
     def losses(self) -> tuple[Distribution, int] | None:
-        """Return the distribution of privacy losses, and the number of epochs.
-
-        None: more than 1e5 epochs, which would take too long.
-        """
+        """Return the privacy losses, and the number of epochs; None: above 1e5 of them."""
         if self.epochs > _MOST_EPOCHS:
             return None
         sigma, grid = float(self.noise_multiplier), float(self.grid)

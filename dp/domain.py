@@ -22,8 +22,8 @@ class FieldError(ValueError):
       field: the name of the argument or attribute, without a path.
       message: what is wrong; its first `{}` stands for the field.
 
-    Both are attributes too. Callers who know the field by another name or path, such as
-    the command line, rename it by `within` and `called`.
+    Both are attributes too. Callers who name the field otherwise rename it by `within`
+    and `called`.
     """
 
     def __init__(self, field: str, message: str) -> None:

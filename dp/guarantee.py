@@ -84,16 +84,11 @@ class Guarantee(abc.ABC):
 def by_delta(
     delta: Callable[[float], float], log_rates: np.ndarray, most: Number = 40.0
 ) -> Bounds:
-    """Bound true positives by delta of both directions, at many epsilons.
+    """Bound true positives, given false ones, by delta of both directions.
 
     `participation` overrides `Guarantee._tests` with it. At a negative epsilon delta of
     one direction is 1 - e^epsilon (1 - delta(-epsilon)) of the other.
-
-    Args:
-      delta: epsilon >= 0 -> delta of both directions.
-      log_rates: log false positives, of any shape.
-      most: the largest epsilon that is tried; any is valid.
-    Returns: log true positives, under the name "delta".
+    The bound is valid whatever `most` is, the largest epsilon.
     """
     above = np.concatenate([[0.0], np.geomspace(1e-3, float(most), 300)])
     deltas = np.array([delta(float(epsilon)) for epsilon in above])

@@ -134,10 +134,7 @@ class History:
         return Composition(parts=tuple(parts))
 
     def worst(self, relation: str) -> Run:
-        """Return the mechanism with the worst settings in every step.
-
-        `informed bound` states the assumption on batches of this one.
-        """
+        """Return the worst settings in every step; `informed bound` describes these."""
         sigma, steps = self.noise_multiplier, self.steps
         if self.sampling_probability is None:
             everybody = self.batch == self.records

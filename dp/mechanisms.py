@@ -121,10 +121,7 @@ class Gaussian(Guarantee):
 
 
 def require_sampled(noise_multiplier: Number, steps: int, relation: str) -> None:
-    """Raise FieldError unless fields of a mechanism with sampled batches are in range.
-
-    `participation` and `allocation` call it too.
-    """
+    """Raise FieldError unless fields are in range, in `participation` and others too."""
     domain.one("noise_multiplier", noise_multiplier)
     domain.above("noise_multiplier", noise_multiplier, 0)
     domain.integer("steps", steps, 1)
@@ -158,10 +155,7 @@ class Amplified(Guarantee):
 
     @abc.abstractmethod
     def losses(self) -> tuple[Distribution, int] | None:
-        """Return the privacy loss distribution, and of how many steps or epochs it is.
-
-        None: it would take too long to compute.
-        """
+        """Return the privacy losses, and how many are composed; None: too slow."""
 
     @abc.abstractmethod
     def divergences(self, log_kappa: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,9 +1,10 @@
 """Bound training by its accountant's numbers: epsilon, Renyi, rho or a privacy loss.
 
-For trainings whose noise and batches aren't known. Each class takes these numbers, and
-the neighbouring relation that they were computed under (see `bounds`); for
-`rero.rero_bound` it is a mechanism like those of `mechanisms`, which use `RenyiDP`.
-`Laplace` is one number released with Laplace noise; `events` makes it.
+For trainings whose noise and batches aren't known. Users make these classes from such
+numbers and `relation`, the neighbouring relation that they were computed under (see
+`bounds`). For `rero.rero_bound` they are mechanisms like those of `mechanisms` and
+`participation`, which use `RenyiDP`. `Laplace` is one number released with Laplace
+noise; `events` makes it, and `ZeroConcentratedDP`.
 """
 
 import abc
@@ -42,12 +43,7 @@ class _Pairs(Guarantee):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ApproximateDP(_Pairs):
-    """(epsilon, delta)-differential privacy; several pairs are a privacy curve.
-
-    Attributes:
-      epsilons, deltas: one number each, or as many of both.
-      relation: the neighbouring relation that they were computed under.
-    """
+    """(epsilon, delta)-differential privacy; pairs in equal places are a privacy curve."""
 
     epsilons: Number | tuple[Number, ...]
     deltas: Number | tuple[Number, ...]
@@ -79,12 +75,7 @@ class ApproximateDP(_Pairs):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PureDP(_Pairs):
-    """The guarantee of eps-differential privacy alone, delta = 0.
-
-    Attributes:
-      eps: epsilon; `epsilon` is the method.
-      relation: the neighbouring relation that eps was computed under.
-    """
+    """The guarantee of eps-differential privacy alone, delta = 0."""
 
     eps: Number
     relation: str
@@ -114,7 +105,6 @@ class RenyiDP(Guarantee):
       orders: orders of the Renyi divergences, >= 1 and finite; orders of 1 only serve
         the binary form.
       epsilons: the Renyi divergence of each order; infinite ones are passed over.
-      relation: the neighbouring relation that they were computed under.
     """
 
     orders: tuple[Number, ...]
@@ -176,12 +166,7 @@ class RenyiDP(Guarantee):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ZeroConcentratedDP(Guarantee):
-    """The guarantee of rho-zero-concentrated differential privacy alone.
-
-    Attributes:
-      rho: the parameter; the Renyi divergence of order a is at most rho a.
-      relation: the neighbouring relation that rho was computed under.
-    """
+    """rho-zero-concentrated privacy alone: Renyi divergences of order a up to rho a."""
 
     rho: Number
     relation: str
