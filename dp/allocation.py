@@ -99,7 +99,7 @@ class RandomAllocation(Amplified):
         return counted and _LEAST <= self.noise_multiplier < math.inf
 
     def losses(self) -> tuple[Distribution, int] | None:
-        """Return the privacy losses, and the number of epochs; None: above 1e5 of them."""
+        """Return the privacy losses and the number of epochs; None: over 1e5 epochs."""
         if self.epochs > _MOST_EPOCHS:
             return None
         sigma, grid = float(self.noise_multiplier), float(self.grid)

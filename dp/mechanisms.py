@@ -121,7 +121,7 @@ class Gaussian(Guarantee):
 
 
 def require_sampled(noise_multiplier: Number, steps: int, relation: str) -> None:
-    """Raise FieldError unless fields are in range, in `participation` and others too."""
+    """Raise FieldError unless in range; for `participation` and `allocation` too."""
     domain.one("noise_multiplier", noise_multiplier)
     domain.above("noise_multiplier", noise_multiplier, 0)
     domain.integer("steps", steps, 1)

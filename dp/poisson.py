@@ -22,8 +22,7 @@ from dp import bounds, domain
 from dp.domain import Number, Numbers
 from dp.loss_grid import Distribution
 
-# Grids of the privacy loss: the default of mechanisms, with errors of 4e-6, and a faster
-# one for tests, with errors of 1e-4.
+# Grids of the privacy loss, with errors of 4e-6 (mechanisms) and 1e-4 (quick tests).
 FINE, COARSE = 2e-4, 1e-3
 _TAIL = 1e-15  # probability that dp-accounting may cut off at either end
 _LONGEST = 4e6  # points of a privacy loss distribution; beyond, its grid is coarser
