@@ -48,7 +48,7 @@ def transposed(
     images: Float[Array, "images rows columns depth"],
     kernel: Float[Array, "side side channels depth"],
 ) -> Float[Array, "images rows2 columns2 channels"]:
-    """Return `lax.conv_transpose` of stride 2, padding "SAME" and a kernel of 5 x 5."""
+    """Compute `Enlarging`: `lax.conv_transpose` of stride 2, "SAME", 5 x 5 kernels."""
     count, rows, columns, depth = images.shape
     channels = kernel.shape[2]
     halves = _by_parity(kernel, axis=0)

@@ -10,7 +10,8 @@ A user hands `reconn.Network` a module, which is one of three things:
         `reconn.transposed_cnn` (Table VII) and `reconn.residual_cnn`
 
 `network`, `refined` and `reconstructor` call `build`, which turns all of them into pure
-functions (`Pure`). `steps` trains the discriminator of the loss.
+functions (`Pure`); the other functions save and restore the network's arrays for these
+and `trainer`. `steps` trains the discriminator of the loss (`patch_discriminator`).
 """
 
 import dataclasses

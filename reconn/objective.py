@@ -2,7 +2,8 @@
 
 The paper uses mean absolute plus mean squared error on MNIST, and adds LPIPS and a
 discriminator's score (least-squares GAN, Mao et al. 2017) on CIFAR-10. It names no
-weights; `Loss` sets them. `perceptual` computes LPIPS; `steps` adds the terms.
+weights; `Loss` sets them. `perceptual` computes LPIPS; `steps` adds the terms, and
+`network` reports `pixels` on validation models.
 Source: Balle et al. 2022, Section V-A c), Table V.
 """
 

@@ -1,4 +1,4 @@
-"""Optimisers that `network` takes: Adam with warm-up and a cosine schedule, RMSProp."""
+"""Optimisers for `Network` and `Refined`: Adam with a cosine schedule, and RMSProp."""
 
 import dataclasses
 import functools

@@ -1,12 +1,13 @@
 """A trained reconstructor: the attack that `trainer.train` returns, and its files.
 
-It is kept in a folder, never as a pickle, which would run code. The arrays in
-reconstructor.safetensors are standardiser/mean, standardiser/scale, standardiser/clip,
-shrinkage/mean, shrinkage/factor, held_out/errors and, of a network,
-network/MODULE/NAME; of a module other than `mlp` and `transposed_cnn` also program, its
-inference as `jax.export` serialises it; of a refined kernel refinement/weight. The
-points of a kernel regression, which may be gigabytes, are mapped from separate files;
-see `kernel`. run.json has the settings.
+`informed` plays it as an attack; it trains nothing. It is kept in a folder, never as a
+pickle, which would run code. The arrays in reconstructor.safetensors are
+standardiser/mean, standardiser/scale, standardiser/clip, shrinkage/mean,
+shrinkage/factor, held_out/errors and, of a network, network/MODULE/NAME; of a module
+other than `mlp` and `transposed_cnn` also program, its inference as `jax.export`
+serialises it; of a refined kernel refinement/weight. The points of a kernel regression,
+which may be gigabytes, are mapped from separate files; see `kernel`. run.json has the
+settings.
 """
 
 import dataclasses
@@ -50,7 +51,7 @@ class Reconstructor:
     Attributes:
       view: the view of theta it was trained on: "fingerprint", and "what" in words.
       standardiser: turns a release into the model's input.
-      model: turns that into images.
+      model: turns the input into images, and labels if it predicts any.
       shrinkage: draws images towards the mean image where theta says little.
       errors: truth minus guess on validation models, at most 1,000; they show how
         errors at known pixels relate to those at the others.

@@ -1,9 +1,9 @@
 """Training of a reconstructor on shadow models: `reconn.train`.
 
 Takes shadow models and a method (`Kernel`, `Network`, `Refined`); returns an attack.
-Users, runs and audits call it. It sees no released model and no target of one:
-statistics, training and the choice of the best epoch use shadow models only, of which
-the last ones validate.
+Users call it, and runs and audits by `informed.attacks.shadow_trained`. It sees no
+released model and no target of one: statistics, training and the choice of the best
+epoch use shadow models only, of which the last ones validate.
 """
 
 import contextlib
