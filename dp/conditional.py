@@ -14,11 +14,8 @@ from dp import domain
 def schur_complement(
     covariance: np.ndarray, known: np.ndarray, free: np.ndarray
 ) -> tuple[np.ndarray, float]:
-    """Compute the covariance of the other coordinates given the known ones.
+    """Compute the covariance of `free` coordinates given `known` ones, both (d,) masks.
 
-    Args:
-      covariance: (d, d), as `valid_covariance` returns it.
-      known, free: (d,), masks of the known coordinates, which vary, and of the others.
     Returns: (matrix, slack); the Schur complement is at least matrix - slack I.
     Raises: FieldError: see `priors.gaussian_given`.
     """

@@ -18,12 +18,11 @@ LARGEST = 2**53  # float64 holds every whole number up to here
 class FieldError(ValueError):
     """The error of a named field whose value is not allowed.
 
+    Callers who name the field otherwise rename it by `within` and `called`.
+
     Args:
       field: the name of the argument or attribute, without a path.
       message: what is wrong; its first `{}` stands for the field.
-
-    Both are attributes too. Callers who name the field otherwise rename it by `within`
-    and `called`.
     """
 
     def __init__(self, field: str, message: str) -> None:

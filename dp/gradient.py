@@ -28,11 +28,9 @@ from jaxtyping import Array, Float
 from dp import domain
 from dp.ghost_norms import GhostNorms
 
-# By layer: zeros that are added to its outputs (derivatives by them are the slopes), or
-# its inputs.
+# By layer: zeros added to its outputs, whose derivatives are the slopes; or its inputs.
 Taps = Mapping[str, Array]
-# Incremented when private training with the same key would give other weights; the
-# records of `shadow` hold it.
+# Incremented when private training with the same key would give other weights.
 REVISION = 5
 # The least clipping norm: squares of the entries of gradients that are longer don't
 # vanish in float32.

@@ -1,7 +1,4 @@
-"""Plot bounds on reconstruction against noise and epsilon.
-
-`informed bound --figure` and users call `plot`, to see what more noise would buy.
-"""
+"""Plot bounds on reconstruction against noise, for `informed bound --figure`."""
 
 import dataclasses
 from collections.abc import Sequence

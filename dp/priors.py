@@ -454,12 +454,10 @@ def _without_overflow(sample: np.ndarray, eta: float) -> tuple[np.ndarray, float
 
 
 def empirical_high(n: int, most_neighbours: int, delta: Number) -> float:
-    """Bound kappa from above at confidence 1 - delta; `empirical` calls it.
+    """Bound kappa from above at confidence 1 - delta, for `empirical`.
 
-    Args:
-      n: the number of draws.
-      most_neighbours: the most other draws within 2 eta of one draw.
-      delta: the probability that the bound fails.
+    `most_neighbours` are the most of n draws that are within 2 eta of another draw.
+
     Raises: ValueError: n < 2, most_neighbours not in [0, n), delta not in [0, 1].
     """
     n, c = (

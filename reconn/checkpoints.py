@@ -1,7 +1,4 @@
-"""The newest checkpoint of a reconstructor network, from which `network` resumes.
-
-It holds the state of `steps.Steps` and the history: a line of metrics per epoch.
-"""
+"""The newest checkpoint of `steps.Steps`' state, from which `network` resumes."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +15,7 @@ def open_manager(workdir: Path) -> ocp.CheckpointManager:
 
 
 def save(manager: ocp.CheckpointManager, state: Any, history: list) -> None:
-    """Save a checkpoint, numbered by the completed epochs, and wait for the disk."""
+    """Save a checkpoint, numbered by its epochs: a line of history for each of them."""
     args = ocp.args.Composite(
         state=ocp.args.StandardSave(state), history=ocp.args.JsonSave(history)
     )

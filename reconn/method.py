@@ -56,10 +56,7 @@ class Run:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Method:
-    """Settings that `Kernel`, `Network` and `Refined` share.
-
-    Each of these adds `learn(run)`, which returns the model, and `revisions`, the
-    versions of its parts for records.
+    """Settings that `Kernel`, `Network` and `Refined` share; these add `learn(run)`.
 
     Attributes:
       kind: the name of the method in run.json.

@@ -109,10 +109,7 @@ class Refined(Method):
         }
 
     def learn(self, run: Run) -> "RefinedKernel":
-        """Fit the kernel, train the network on left-out guesses, and weigh both.
-
-        Writes both into the run's folder; a file of the network's inputs is deleted.
-        """
+        """Fit and save the kernel, train on its left-out guesses, and weigh both."""
         layout, network = _with_guesses(run.layout), self.network()
         if run.kept:  # refuse a module that can't be saved before minutes are spent
             pure = modules.build(network.module, layout)

@@ -1,6 +1,7 @@
 """Checks of configurations and arguments, with one-line errors; hashes for records.
 
-It adds to `dp.domain` dataclasses built from plain mappings, and paths of fields.
+`shadow`, `reconn`, `informed` and `uninformed` call these. They add to `dp.domain`
+dataclasses that are built from plain mappings, and paths of fields.
 """
 
 import contextlib

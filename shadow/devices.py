@@ -1,8 +1,9 @@
 """The hardware of this machine: cores, caches, memory, JAX devices, determinism.
 
-Training asks here whether it runs on a CPU or on an accelerator. So
-`as_on_an_accelerator` can make a CPU trace the programs of an accelerator, to plan for
-one, to compile for one, and to test them.
+Training asks here whether it runs on a CPU or on an accelerator (`cache_bound`). So
+`as_on_an_accelerator` can make a CPU trace the programs of an accelerator; benchmarks
+and tests do. Commands of `informed` set devices up before JAX starts (`one_a_core`,
+`make_deterministic`, `cpu_only`); `commits` records the `kind` of device.
 """
 
 import contextlib

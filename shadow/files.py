@@ -1,4 +1,7 @@
-"""Atomic writing of results and stores: a file is either complete or absent."""
+"""Atomic writing of results and stores: a file is either complete or absent.
+
+All code that keeps results calls it, so that a killed process leaves no half a result.
+"""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Weights and targets of models in memory, to learn from; `store` has those on disk."""
+"""Weights and targets of models in memory, for `reconn.train`; `store` is on disk."""
 
 import dataclasses
 from collections.abc import Iterator

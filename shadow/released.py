@@ -1,7 +1,7 @@
 """The released weights of a user's model: named arrays of what training returns.
 
-Audits read them (`informed.audit.subject`). All of these arrays count as released, and
-form theta:
+Audits call this (`informed.audit.subject` and others). All of these arrays count as
+released, and form theta:
 
 tree of arrays       its leaves
 PyTorch              parameters and buffers (running statistics are released too); the
@@ -88,7 +88,7 @@ def left_out(result: Any) -> list[str]:
 
 
 def with_theta(estimator: Any, theta: np.ndarray) -> Any:
-    """Copy a fitted estimator, with the values of a theta in its arrays.
+    """Copy a fitted estimator, with the values of another model's theta in its arrays.
 
     Args:
       theta: (params,), all arrays of `parts`, flat, one after the other.

@@ -2,8 +2,8 @@
 
 `Store.open` makes or opens the store of a factory and its targets, and refuses one that
 another factory made. `fill` trains the missing models, in this process or by a launcher
-(`launchers`). Attacks that learn read it. `blocks` has the files, and how a block is
-committed, read and verified.
+(`launchers`). `informed shadow`, runs and users make stores; attacks that learn read
+them. `blocks` has the files, and how a block is committed, read and verified.
 """
 
 import dataclasses

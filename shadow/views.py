@@ -284,7 +284,7 @@ class Layers:
         return checks.fingerprint([columns, self.precision] if rounded else columns)
 
 
-EVERYTHING = Layers()
+EVERYTHING = Layers()  # all of theta, as it was trained
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

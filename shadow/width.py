@@ -1,6 +1,7 @@
 """The width of training: how many models are trained at once on a device.
 
-`factory` and retraining call this. On a CPU the activations of a batch of models should
+`factory` and `informed.attacks.inversion.retraining` call `models_per_batch`, `factory`
+also `program_bytes`. On a CPU the activations of a batch of models should
 stay in a core's cache. An accelerator should be busy without running out of memory:
 there XLA's account of the program at two widths is extrapolated linearly. Programs are
 compiled here from shapes alone, and never run.
@@ -19,7 +20,7 @@ from shadow.training import GradientDescent
 from shadow.training.algorithm import Algorithm, Draw
 from shadow.victims import Victim
 
-MOST = 512
+MOST = 512  # models of gradient descent at once on an accelerator
 # If A isn't batched: models handed to processes at once. For a user's function of JAX:
 # models at once, where they fit.
 _UNKNOWN = 16

@@ -31,7 +31,7 @@ _ROWS = {
 
 
 def register(name: str, launch: Launch) -> None:
-    """Register a user's launcher under a name.
+    """Register a user's launcher under a name; public as `shadow.register_launcher`.
 
     Raises: ValueError: another launcher has that name.
     """

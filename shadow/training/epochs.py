@@ -1,4 +1,4 @@
-"""Losses and mini-batches of `gradient_descent`; `factory` counts private steps."""
+"""Losses and mini-batches of `gradient_descent` and attacks, and private steps taken."""
 
 from collections.abc import Callable
 
@@ -57,7 +57,7 @@ def span_losses(
 def steps_taken(
     privacy: PrivacyConfig, epochs: int, key: Array, num_fixed: int
 ) -> Int32[np.ndarray, " examples"]:
-    """Count the steps of private training in which each example takes part.
+    """Count the private steps in which each example takes part, for privacy bounds.
 
     Args:
       privacy: sampling and noise of the training.

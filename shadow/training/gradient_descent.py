@@ -5,10 +5,10 @@ same bits on one kind of device that repeats bits (`devices.repeats_bits`), at o
 width. All randomness comes in as arguments; the settings say which of it the adversary
 knows, and `shadow.factory` draws it so.
 
-The fixed set stays one array for all models. The loss is (sum over D_- + loss of z)/n,
-so under `vmap` over z the target is a separate term. With full batches no model gets a
-copy of the data. Matrix products run in full float32: one training point among
-thousands moves a weight by about 3e-3 of its size.
+The fixed set D_- stays one array for all models. With z the target, the loss is
+(sum over D_- + loss of z) / n, so under `vmap` over z the target is a separate term.
+With full batches no model gets a copy of the data. Matrix products run in full float32:
+one training point among thousands moves a weight by about 3e-3 of its size.
 """
 
 import dataclasses
@@ -350,7 +350,7 @@ class GradientDescent:
         part: Float[Array, " examples"] | None,
         noise_key: Array | None,
     ) -> State:
-        """Take one step along a noisy sum of clipped gradients."""
+        """Step along a noisy sum of clipped gradients; `part` as in `participants`."""
         private = PrivateSteps(
             victim=self.victim,
             privacy=self.privacy,
@@ -458,7 +458,7 @@ def require_schedule(
     shuffling: str,
     privacy: PrivacyConfig,
 ) -> None:
-    """Raise if fields of gradient descent are out of range or contradict each other.
+    """Raise if fields are out of range or contradict each other; settings of runs too.
 
     Raises: FieldError: names the field.
     """

@@ -18,7 +18,7 @@ from shadow.victims.cnn_forms import Groups
 
 
 class Cut(NamedTuple):
-    """Examples in groups of equal size."""
+    """Examples in groups of equal size, each with the weight of its loss."""
 
     images: Float[Array, "groups size ..."]
     labels: Int32[Array, "groups size"]

@@ -1,8 +1,9 @@
-"""Families of seeds: how theta_0 is drawn from a secret integer, as in most scripts.
+"""Families of seeds: how initial weights theta_0 are drawn from a secret integer.
 
     theta_0 = init(jax.random.key(seed))
 
-An adversary who knows the family can try all seeds (`informed.attacks.seeds`).
+Most scripts draw them so, and `gradient_descent` can. `threat.Knowledge` carries the
+family to the adversary, who can try all seeds (`informed.attacks.seeds`).
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Make users' networks, of Haiku, Flax, Equinox or pure functions, a `Victim`."""
+"""Make networks of users, in Haiku, Flax, Equinox or pure functions, a `Victim`."""
 
 from collections.abc import Callable
 from typing import Any
