@@ -155,7 +155,7 @@ class Amplified(Guarantee):
 
     @abc.abstractmethod
     def losses(self) -> tuple[Distribution, int] | None:
-        """Return the privacy losses, and how many are composed; None: too slow."""
+        """Return the privacy losses of so many steps or epochs; None: too many."""
 
     @abc.abstractmethod
     def divergences(self, log_kappa: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

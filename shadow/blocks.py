@@ -1,7 +1,7 @@
 """The files of a shadow data set: (weights, target) pairs in blocks, as zarr v3.
 
-`store.Store` trains models for the class here. Many workers fill a store in a folder or
-a bucket; attacks that learn read it.
+`store.Store` is the subclass that trains the models. Many workers fill a store in a
+folder or a bucket; attacks that learn read it.
 
 A store is a zarr group, a manifest and one commit per block:
 
@@ -32,8 +32,7 @@ and its weights may be committed with another's images, which are the same. Unan
 data (damaged, or of an earlier store at this place) are deleted and put again.
 
 Chunks keep the plain names by which zarr finds them, so any zarr reader can open a
-store as it is, and nothing is stored twice. The announcement does what a name per
-attempt would: bytes count only if their maker announced their checksum beforehand.
+store as it is, and nothing is stored twice.
 
 In one case a worker's chunk can be lost: two workers find the same unannounced data at
 the same moment, and the slower deletes what the faster has just put. The commit then

@@ -1,6 +1,6 @@
 """Atomic writing of results and stores: a file is either complete or absent.
 
-All code that keeps results calls it, so that a killed process leaves no half a result.
+All code that keeps results calls it, so a killed process never leaves half a result.
 """
 
 import contextlib

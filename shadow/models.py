@@ -1,4 +1,4 @@
-"""Weights and targets of models in memory, for `reconn.train`; `store` is on disk."""
+"""Weights and targets of models in memory, to learn from; `store` has those on disk."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from shadow.victims import Slice
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class ShadowModels:
-    """Trained models and the targets they were trained on, in memory.
+    """Trained models and their targets in memory, as audits and `Store.read` make them.
 
     Attributes:
       weights, images, labels: one row per model.

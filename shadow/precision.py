@@ -1,4 +1,4 @@
-"""Full float32 matrix products, for the training of all packages and for metrics.
+"""Full float32 matrix products, for the toolkit's own training and for metrics.
 
 JAX's default on a GPU is TF32, with ten bits of mantissa, too few for exact attacks.
 """

@@ -458,9 +458,9 @@ def require_schedule(
     shuffling: str,
     privacy: PrivacyConfig,
 ) -> None:
-    """Raise if fields are out of range or contradict each other; settings of runs too.
+    """Raise FieldError where a field is out of range or contradicts another.
 
-    Raises: FieldError: names the field.
+    Settings of runs (`informed.experiment.training_settings`) call it too.
     """
     checks.choice("initialisation", initialisation, INITIALISATIONS)
     checks.choice("shuffling", shuffling, SHUFFLINGS)
