@@ -84,7 +84,7 @@ class Guarantee(abc.ABC):
 def by_delta(
     delta: Callable[[float], float], log_rates: np.ndarray, most: Number = 40.0
 ) -> Bounds:
-    """Bound true positives, given false ones, by delta of both directions.
+    """Bound true positives by delta of both directions, at epsilons up to `most`.
 
     `participation` overrides `Guarantee._tests` with it. At a negative epsilon delta of
     one direction is 1 - e^epsilon (1 - delta(-epsilon)) of the other.

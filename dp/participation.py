@@ -145,8 +145,8 @@ def own_steps_epsilon(
 class RevealedGaussian(Guarantee):
     """DP-SGD whose adversary knows which record takes part in which step.
 
-    The bound is the mean over draws of the batches. A record that turned out to take
-    part in k steps is protected as by `Gaussian` with k steps, which may be less.
+    The bound is the mean over draws of the batches. For a record that turned out to
+    take part in k steps it is that of `Gaussian` with k steps, which may be larger.
 
     Attributes:
       noise_multiplier: sigma, > 0. Infinite: gamma is kappa.

@@ -43,7 +43,7 @@ class _Pairs(Guarantee):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ApproximateDP(_Pairs):
-    """(epsilon, delta)-differential privacy; several pairs, in order, are a curve."""
+    """(epsilon, delta)-differential privacy; `deltas[i]` belongs to `epsilons[i]`."""
 
     epsilons: Number | tuple[Number, ...]
     deltas: Number | tuple[Number, ...]

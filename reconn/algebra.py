@@ -1,8 +1,7 @@
 """Linear algebra for kernel ridge regression: by NumPy, or on a faster accelerator.
 
 `ridge` calls these functions; its matrices have a row and a column per shadow model.
-Products of features are in float32, all else in float64. Last digits depend on where
-they are computed.
+Products of features are in float32, all else in float64. Last digits vary by device.
 """
 
 import functools

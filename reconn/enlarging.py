@@ -7,8 +7,7 @@ and its gradient take a tenth of the time (`benchmarks/reconn.py`). Each pixel o
 output meets only those rows and columns of the kernel that fall on pixels of the input:
 the odd ones at even places, the even ones at odd places. So four kernels of 3 x 3, one
 for each pair of parities, give the four outputs of each pixel of the input (Shi et al.
-2016, "Is the deconvolution layer the same as a convolutional layer?",
-arXiv:1609.07009).
+2016, arXiv:1609.07009).
 """
 
 import haiku as hk

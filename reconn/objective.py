@@ -2,8 +2,7 @@
 
 The paper uses mean absolute plus mean squared error on MNIST, and adds LPIPS and a
 discriminator's score (least-squares GAN, Mao et al. 2017) on CIFAR-10. It names no
-weights; `Loss` sets them. `perceptual` computes LPIPS; `steps` adds the terms, and
-`network` reports `pixels` on validation models.
+weights; `Loss` sets them. `perceptual` computes LPIPS; `steps` adds the terms.
 Source: Balle et al. 2022, Section V-A c), Table V.
 """
 
@@ -54,7 +53,7 @@ class Loss:
 
 
 def pixels(reconstructed: Batch, images: Batch, loss: Loss) -> Float32[Array, ""]:
-    """Return the weighted absolute and squared errors per pixel."""
+    """Return the weighted errors per pixel; `network` reports them on validation models."""
     error = reconstructed - images
     return loss.mae * jnp.mean(jnp.abs(error)) + loss.mse * jnp.mean(jnp.square(error))
 

@@ -121,7 +121,7 @@ def require(image_shape: tuple[int, ...]) -> None:
 
 
 def available(shape: tuple[int, ...]) -> bool:
-    """Return whether LPIPS can be computed here for images (..., channels)."""
+    """Return whether LPIPS can be computed here, for benchmarks and users."""
     try:
         require(shape)
     except (ImportError, ValueError):

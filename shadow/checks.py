@@ -1,7 +1,6 @@
 """Checks of configurations and arguments, with one-line errors; hashes for records.
 
-`shadow`, `reconn`, `informed` and `uninformed` call these. They add to `dp.domain`
-dataclasses that are built from plain mappings, and paths of fields.
+For all packages but `dp`. Beside `dp.domain`, it builds dataclasses of plain mappings.
 """
 
 import contextlib

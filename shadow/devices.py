@@ -68,7 +68,7 @@ def cache_bound() -> bool:
 
 @functools.cache
 def columns_alike() -> bool:
-    """Test whether matrix products sum all columns in the same order.
+    """Test whether matrix products sum all columns in one order, for `parallel`.
 
     Without AVX-512 the library behind XLA's products on a CPU (oneDNN, jaxlib 0.10)
     sums the last few in another order, in some layouts, at widths from 8 to 8,000:
@@ -223,8 +223,8 @@ def kind() -> str:
 def repeats_bits(kind: str) -> bool:
     """Return whether two processes on devices of this kind make the same bits.
 
-    On a GPU XLA chooses kernels by timing them anew in each process, unless flags
-    forbid it (`DETERMINISTIC`).
+    `informed shadow verify` relies on it. On a GPU XLA chooses kernels by timing them
+    anew in each process, unless flags forbid it (`DETERMINISTIC`).
 
     Args:
       kind: what `kind` returned.

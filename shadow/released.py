@@ -66,7 +66,7 @@ def _parts(result: Any) -> list[Part]:
 
 
 def left_out(result: Any) -> list[str]:
-    """Name the parts of what training returned that no attack here reads.
+    """Name the parts of what training returned that no attack reads, for audits.
 
     Returns: one such as "vocabulary/3 (str)" per leaf that isn't numeric. A fitted
       estimator inside a tree is named too: only its arrays of floats are read, and it

@@ -61,7 +61,7 @@ class View(Protocol):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ViewConfig:
-    """The configuration of a view.
+    """The configuration of a view, for runs.
 
     Attributes:
       kind: "weights" or "logits".

@@ -43,7 +43,7 @@ def register(name: str, launch: Launch) -> None:
 
 
 def find(name: str) -> Row:
-    """Return the row of a name.
+    """Return the row of a name, for `informed shadow`.
 
     Raises: ValueError: the name is unknown; the message has the nearest one.
     """

@@ -50,7 +50,7 @@ REVISION = 2  # of A and its use of keys; see `shadow.records`
 
 
 def revisions(configuration: Mapping[str, Any]) -> dict[str, int]:
-    """Return the revisions that decide weights trained under a configuration.
+    """Return the revisions that decide weights trained so, for records of stores.
 
     Args:
       configuration: that of a record; "algorithm" is that of `GradientDescent`,

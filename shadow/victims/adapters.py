@@ -19,7 +19,7 @@ def from_haiku(
     image_shape: tuple[int, ...],
     num_classes: int,
 ) -> Victim:
-    """Make a victim of a Haiku function, images -> logits.
+    """Make a victim of a Haiku function, images -> logits; `architectures` does too.
 
     Raises: ValueError: the network holds state, or its logits have another shape than
       (examples, num_classes).

@@ -27,7 +27,7 @@ Taps = dict[str, Array]  # by layer: what `Victim.tapped` adds to its outputs
 
 @dataclasses.dataclass(frozen=True)
 class Slice:
-    """The position of an array, such as "hidden_0/w", in theta: `theta[start:stop]`."""
+    """The array `name`, such as "hidden_0/w", is `theta[start:stop]` in `shape`."""
 
     name: str
     start: int
