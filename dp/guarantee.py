@@ -87,8 +87,7 @@ def by_delta(
     """Bound true positives by delta of both directions, at epsilons up to `most`.
 
     `participation` overrides `Guarantee._tests` with it. At a negative epsilon delta of
-    one direction is 1 - e^epsilon (1 - delta(-epsilon)) of the other.
-    The bound is valid whatever `most` is, the largest epsilon.
+    one direction is 1 - e^epsilon (1 - delta(-epsilon)) of the other. Any `most` is valid.
     """
     above = np.concatenate([[0.0], np.geomspace(1e-3, float(most), 300)])
     deltas = np.array([delta(float(epsilon)) for epsilon in above])
