@@ -84,10 +84,10 @@ class Guarantee(abc.ABC):
 def by_delta(
     delta: Callable[[float], float], log_rates: np.ndarray, most: Number = 40.0
 ) -> Bounds:
-    """Bound true positives by delta of both directions, at epsilons up to `most`.
+    """Bound true positives by delta of both directions, at epsilons up to any `most`.
 
     `participation` overrides `Guarantee._tests` with it. At a negative epsilon delta of
-    one direction is 1 - e^epsilon (1 - delta(-epsilon)) of the other. Any `most` is valid.
+    one direction is 1 - e^epsilon (1 - delta(-epsilon)) of the other.
     """
     above = np.concatenate([[0.0], np.geomspace(1e-3, float(most), 300)])
     deltas = np.array([delta(float(epsilon)) for epsilon in above])
