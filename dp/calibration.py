@@ -151,7 +151,7 @@ def calibrate(
 def _design(
     relation: str, steps: int | None, probability: Number, batches: Batches | None
 ) -> tuple[Callable[[float], Run], Gaussian]:
-    """Return sigma -> mechanism, and full batches with sigma 1, which protect less."""
+    """Return sigma -> mechanism, and full batches with sigma 1: no more protection."""
     if batches is None:
         steps = domain.integer("steps", steps, 1)
         q = float(domain.share("sampling_probability", probability))

@@ -134,7 +134,7 @@ class History:
         return Composition(parts=tuple(parts))
 
     def worst(self, relation: str) -> Run:
-        """Return the worst settings in every step; `informed bound` describes these."""
+        """Return the mechanism of the worst settings; `informed bound` describes it."""
         sigma, steps = self.noise_multiplier, self.steps
         if self.sampling_probability is None:
             everybody = self.batch == self.records

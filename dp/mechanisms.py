@@ -138,7 +138,7 @@ class Amplified(Guarantee):
     noise_multiplier: Number
     steps: int
     relation: str
-    _unhidden = "full batch"  # marks the bounds of `full` by their name
+    _unhidden = "full batch"  # ends the names of `full`'s bounds
     # Whether Renyi divergences from training without the target to training with it are
     # no less than those back. Epsilon and delta cover both directions.
     _larger_divergences = True
@@ -155,7 +155,7 @@ class Amplified(Guarantee):
 
     @abc.abstractmethod
     def losses(self) -> tuple[Distribution, int] | None:
-        """Return the privacy losses of so many steps or epochs; None: too many."""
+        """Return (privacy losses, steps or epochs that they cover); None: too many."""
 
     @abc.abstractmethod
     def divergences(self, log_kappa: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

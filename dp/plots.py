@@ -1,4 +1,4 @@
-"""Plot bounds on reconstruction against noise, for `informed bound --figure`."""
+"""Plot bounds against noise and epsilon, for users and `informed bound --figure`."""
 
 import dataclasses
 from collections.abc import Sequence

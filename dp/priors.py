@@ -456,7 +456,7 @@ def _without_overflow(sample: np.ndarray, eta: float) -> tuple[np.ndarray, float
 def empirical_high(n: int, most_neighbours: int, delta: Number) -> float:
     """Bound kappa from above at confidence 1 - delta, for `empirical`.
 
-    `most_neighbours` are the most of n draws that are within 2 eta of another draw.
+    `most_neighbours`: how many other draws, at most, are within 2 eta of one of n draws.
 
     Raises: ValueError: n < 2, most_neighbours not in [0, n), delta not in [0, 1].
     """

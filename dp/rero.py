@@ -2,8 +2,8 @@
 
 `rero_bound` takes a mechanism, which says how a training was made private, and kappa,
 the success without the release, and returns the least bound on gamma, that with it.
-`informed bound`, runs, `calibration` and `plots` call it. Users may add bounds of their
-own (`register_bound`) and convert back to delta (`implied_delta`). `decimal` and
+`informed bound`, runs, `calibration` and `plots` call it. Users may add bounds by
+`register_bound`, and convert gamma to delta by `implied_delta`. `decimal` and
 `rounded_up` write numbers for the command line and reports.
 
     import dp

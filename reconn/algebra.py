@@ -16,7 +16,7 @@ from jaxtyping import Float, Float32
 
 from shadow import devices
 
-_TRIED = 1000  # rows of a matrix that NumPy and the accelerator invert, against a clock
+_TRIED = 1000  # rows of a matrix that NumPy and the accelerator both invert, timed
 # Multiplications that NumPy has done on a few cores, in a second or three, before XLA
 # has compiled the program for an accelerator. It compiles one for every shape, and
 # each label has as many models as it happens to have: the regression of 2,000 models

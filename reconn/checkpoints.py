@@ -15,7 +15,7 @@ def open_manager(workdir: Path) -> ocp.CheckpointManager:
 
 
 def save(manager: ocp.CheckpointManager, state: Any, history: list) -> None:
-    """Save a checkpoint, numbered by its epochs: a line of history for each of them."""
+    """Save the state of training and its history, which has an entry per epoch."""
     args = ocp.args.Composite(
         state=ocp.args.StandardSave(state), history=ocp.args.JsonSave(history)
     )

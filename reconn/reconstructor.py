@@ -1,6 +1,6 @@
 """A trained reconstructor: the attack that `trainer.train` returns, and its files.
 
-`informed` plays it as an attack; it trains nothing. It is kept in a folder, never as a
+`informed` runs it as an attack; it trains nothing. It is kept in a folder, never as a
 pickle, which would run code. The arrays in reconstructor.safetensors are
 standardiser/mean, standardiser/scale, standardiser/clip, shrinkage/mean,
 shrinkage/factor, held_out/errors and, of a network, network/MODULE/NAME; of a module

@@ -1,4 +1,4 @@
-"""A second regression per label, which corrects the guess of the first, for `kernel`.
+"""A second regression per label, for `kernel`, which corrects the first one's answer.
 
 The weights theta depend nonlinearly on the image, so pixels interact, and a regression
 from theta to images blurs. A surrogate of training for one label, a regression from
