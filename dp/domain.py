@@ -1,7 +1,7 @@
 """Checks of numeric arguments: one-line errors that name the field and its range.
 
-`dp` calls them before it computes, so that no NaN becomes a bound. Most return the value
-as float64. `shadow.checks` builds on them for the other packages.
+`dp` calls them before it computes, so that no NaN becomes a bound. Most return float64.
+`shadow.checks` builds on them for the other packages.
 """
 
 import difflib

@@ -1,6 +1,6 @@
 """The gradient of DP-SGD: a sum of clipped per-example gradients, plus Gaussian noise.
 
-`clipped_sum` forms no per-example gradients of dense layers. That of w^T a + b is the
+`clipped_sum` forms no per-example gradients of dense layers w^T a + b. Each is the
 outer product of the example's input a and the slope d of its loss in the layer's
 output, of squared length (|a|^2 + 1) |d|^2: a "ghost norm" (Goodfellow 2015; Li et al.
 2022). The gradient of losses weighted by min(1, C / length) is then the clipped sum.
@@ -11,8 +11,8 @@ Of a convolution, whose positions share weights, per-example gradients are forme
 measured: inner products of positions (Bu et al. 2022) could round to a length of 0.
 
 Independent of models and data. `shadow.training.private` calls both clipped sums and
-`add_noise`; `squared_norms` and `clip_factors` serve them. The caller divides the sum
-by a public number. The order of examples has to be public too.
+`add_noise`; `squared_norms` and `clip_factors` serve the sums. The caller divides by a
+public number. The order of examples has to be public too.
 """
 
 import dataclasses

@@ -1,12 +1,11 @@
 """DP-SGD as mechanisms where batches are known to the adversary, or of fixed size.
 
-Bounds for Poisson sampling (`mechanisms`) hold for neither. Where the batches are
+Bounds for Poisson sampling (`mechanisms`) don't hold here. Where the batches are
 known, a record is protected by the noise of the steps that it takes part in. Where a
 batch of fixed size is drawn anew in each step, secretly, sampling helps less than
 Poisson sampling does: another record fills the target's slot, so the sum of gradients
 moves by up to twice the clipping norm. `sampling` makes both mechanisms, `histories`
-and `events` make `FixedSizeGaussian`. The functions `own_steps...` serve
-`RevealedGaussian`.
+and `events` make `FixedSizeGaussian`; `own_steps...` compute for `RevealedGaussian`.
 """
 
 import dataclasses
@@ -117,7 +116,7 @@ def _mean_delta(epsilon: float, mus: np.ndarray, weights: np.ndarray) -> float:
 def own_steps_epsilon(
     delta: Number, mu: Number, probability: Number, steps: int
 ) -> float:
-    """Return epsilon at delta for known batches: where the mean delta falls to it.
+    """Return the epsilon at which the mean delta of known batches falls to `delta`.
 
     mu, probability and steps are those of `own_steps`.
     """

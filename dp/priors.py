@@ -125,7 +125,7 @@ def sphere(eta: Numbers, *, d: int, guess: str = "anywhere") -> Logs:
     Args:
       eta: the Euclidean distance that counts as success.
       d: the number of coordinates, at least 2.
-      guess: "anywhere", or "sphere" for attacks that answer with a point of it.
+      guess: "anywhere", or "sphere" for attacks that answer with a point of the sphere.
     """
     eta, d = domain.finite_at_least_0("eta", eta), domain.integer("d", d, 2)
     near = np.minimum(eta, 2.0)
@@ -454,9 +454,9 @@ def _without_overflow(sample: np.ndarray, eta: float) -> tuple[np.ndarray, float
 
 
 def empirical_high(n: int, most_neighbours: int, delta: Number) -> float:
-    """Bound kappa from above at confidence 1 - delta, for `empirical`.
+    """Bound kappa from above at confidence 1 - delta, for `empirical`, from n draws.
 
-    `most_neighbours`: how many other draws, at most, are within 2 eta of one of n draws.
+    At most `most_neighbours` other draws are within 2 eta of any of them.
 
     Raises: ValueError: n < 2, most_neighbours not in [0, n), delta not in [0, 1].
     """

@@ -1,9 +1,9 @@
 """Reconstruction robustness (ReRo): the bound on the success of every attack.
 
 `rero_bound` takes a mechanism, which says how a training was made private, and kappa,
-the success without the release, and returns the least bound on gamma, that with it.
-`informed bound`, runs, `calibration` and `plots` call it. Users may add bounds by
-`register_bound`, and convert gamma to delta by `implied_delta`. `decimal` and
+the success without the release. It returns the least bound on gamma, the success with
+the release. `informed bound`, runs, `calibration` and `plots` call it. Users may add
+bounds by `register_bound`, and convert gamma to delta by `implied_delta`. `decimal` and
 `rounded_up` write numbers for the command line and reports.
 
     import dp

@@ -1,6 +1,6 @@
 """Reconstruct images from released weights theta by kernel ridge regression, per label.
 
-`trainer` and `refined` fit it. It takes the place of the paper's network, which
+`trainer` and `refined` fit this. It takes the place of the paper's network, which
 overfits where shadow models are few. For one label, the target is a smooth function of
 theta, and kernel ridge regression (`ridge`) fits it in closed form. Another regression,
 over all labels, predicts the label of a release, with features weighted by

@@ -54,7 +54,7 @@ class Reconstructor:
       model: turns the input into images, and labels if it predicts any.
       shrinkage: draws images towards the mean image where theta says little.
       errors: truth minus guess on validation models, at most 1,000; they show how
-        errors at known pixels relate to those at the others.
+        errors at known pixels relate to errors at the other pixels.
     """
 
     view: Mapping[str, str]

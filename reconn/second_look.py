@@ -6,7 +6,7 @@ images to theta, predicts theta at the first answer. A further regression predic
 answer's error from the residual of theta and the answer itself.
 
 All of it is learned from the same shadow models. Each model is left out of its first
-answer and of its surrogate, so that its residual is about that of a release.
+answer and of its surrogate, so the residual of its theta is about that of a release.
 
 Source: ours. It is one step of an inversion of training, learned instead of derived.
 """

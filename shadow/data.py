@@ -124,7 +124,7 @@ class Examples:
         )
 
     def means(self, wanted: np.ndarray, dtype: Any = None) -> np.ndarray:
-        """Return the mean image of each label; of all images where it has none.
+        """Return the mean image of each label; of all images where a label has none.
 
         Args:
           wanted: (labels,), the labels.

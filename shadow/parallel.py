@@ -1,8 +1,8 @@
 """Parallel runs of a training algorithm A: batched over devices, or in processes.
 
-The factory trains models by `Runs`, inversion and seed attacks retrain by it; they
-divide their own programs by `sharded`, and `width` measures a `program`. Runs (rows) go
-in batches of fixed width, filled with copies of a row that are dropped. So the compiled
+The factory trains models by `Runs`. Inversion and seed attacks retrain by `Runs`, and
+divide programs of theirs by `sharded`; `width` measures a `program`. Runs (rows) go in
+batches of fixed width, filled with copies of a row that are dropped. So the compiled
 program, and with it a model's bits, never depends on the other models of a batch. On
 some processors bits depend on a row's place in the batch; then its number decides the
 place (`lanes`).

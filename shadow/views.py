@@ -66,7 +66,7 @@ class ViewConfig:
     Attributes:
       kind: "weights" or "logits".
       layers: with "weights", names or beginnings of names of the victim's arrays, such
-        as "output" or "hidden_0/w"; none means all of them.
+        as "output" or "hidden_0/w"; () means all of them.
       precision: with "weights", "float32", as they are trained, or rounded to
         "float16", "bfloat16" or "int8" (`shadow.rounding`).
       probes: with "logits", the number of queries; the paper has 200 on MNIST, 500 on

@@ -1,7 +1,7 @@
 """Train shadow models on a Ray cluster, for sets that take one machine too long.
 
-`Store.fill(launcher=Ray())` and `--launcher=ray` use it (the extra "cluster"). There is
-one task per block of the store. Tasks and their answers hold numbers and names, no
+`Store.fill(launcher=Ray())` and `--launcher=ray` start it (the extra "cluster"). There
+is one task per block of the store. Tasks and their answers hold numbers and names, no
 arrays; the function that prepares the stores is sent once. Workers write weights to the
 store. Every process prepares its compiled factory once and reuses it. The driver
 resubmits blocks whose worker or node died. A block that raises three times or is lost

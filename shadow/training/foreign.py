@@ -6,7 +6,7 @@
 toolkit's A. `PythonFunction` takes any other, such as one around scikit-learn or
 PyTorch; it runs one model at a time in processes, and gets an integer as its key.
 
-Users and audits make them. The function's version is part of every record, so that
+Users and audits make both. The function's version is part of every record, so that
 results of two versions are never mixed: by default a hash of its source and of what it
 holds (`versions`), or a string of the user's choice.
 """

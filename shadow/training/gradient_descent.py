@@ -2,8 +2,8 @@
 
 `factory` trains by it, attacks retrain and differentiate it. The same inputs give the
 same bits on one kind of device that repeats bits (`devices.repeats_bits`), at one
-width. All randomness comes in as arguments; the settings say which of it the adversary
-knows, and `shadow.factory` draws it so.
+width. All randomness comes in as arguments. The settings say which part of it the
+adversary knows, and `shadow.factory` draws that part once for all models.
 
 The fixed set D_- stays one array for all models. With z the target, the loss is
 (sum over D_- + loss of z) / n, so under `vmap` over z the target is a separate term.

@@ -1,4 +1,4 @@
-"""Gradients of a loss over many examples, summed over small groups of these.
+"""Gradients of a loss over many examples, summed one small group after the other.
 
 For networks whose activations for all examples don't fit a core's cache, or take long
 to move on a GPU (`Victim.form`). `gradient_descent` and `private` call it. Groups have

@@ -1,8 +1,8 @@
 """Dense and convolution layers of networks, laid out for many models at once.
 
-`architectures` builds of them. Dense activations are (features, examples), convolutions
-(channels, examples, rows, columns): under `vmap` over models, which share the input,
-the first layer is then one large matrix product.
+`architectures` builds networks of these. Dense activations are (features, examples),
+convolutions (channels, examples, rows, columns): under `vmap` over models, which share
+the input, the first layer is then one large matrix product.
 """
 
 import math
