@@ -38,7 +38,7 @@ from dp.mechanisms import Amplified, Gaussian, require_sampled
 _LEAST, _MOST = 0.1, 100.0
 _MOST_EPOCHS = 10**5
 # Points of an octave: the lattice adds at most 1 / (1.5 * 64^2) to the variance of the
-# likelihood ratio, relative to it; measured: gamma is up by less than 1e-4 of itself.
+# likelihood ratio, relative to it; measured: bounds rise by less than a share of 1e-4.
 _FEWEST, _MANY, _PER_DEVIATION = 2**11, 2**17, 64
 _LONGEST = 4e6  # points of a loss distribution; beyond, its grid is coarser
 _ROUND_OFF = 1e-14  # of an epoch's delta, by FFT; measured: at most 1e-15
@@ -56,7 +56,7 @@ class RandomAllocation(Amplified):
     knows where all other records are knows where the target is.
 
     Attributes:
-      noise_multiplier: sigma, > 0. Infinite: gamma is kappa.
+      noise_multiplier: sigma, > 0. Infinite: success with the model, gamma, is kappa.
       steps: t, the number of steps of an epoch.
       epochs: the number of epochs.
       relation: "zero_out" and "add_or_remove" are the same here, since others don't

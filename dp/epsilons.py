@@ -61,8 +61,7 @@ def of_mu(mu: float, delta: Number) -> float:
 
     Solves `_log_delta` = log delta. Where mu is too large for the solver, it solves
     Phi(mu / 2 - eps / mu) = delta, whose left side exceeds delta(eps) by less than 1e-5
-    of it. Returns the bits of dp-accounting's get_epsilon_gaussian, which imports
-    slowly.
+    of it. Returns the bits of dp-accounting's get_epsilon_gaussian, a slow import.
     """
     if mu == 0 or np.isinf(1 / mu):
         return 0.0

@@ -5,7 +5,7 @@
         json.dump(privacy_engine.accountant.state_dict(), file)
 
     history = dp.History.of(json.load(open("history.json")))
-    print(dp.rero_bound(history.mechanism("zero_out"), kappa=0.01))
+    print(dp.rero_bound(history.mechanism("zero_out"), kappa=0.01))     # see `rero`
 
 Three formats are read (of Opacus 1.6 and jax-privacy 2.0):
 

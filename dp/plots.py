@@ -21,7 +21,7 @@ def plot(
     gamma: Number | None = None,
     delta: Number = 1e-5,
 ) -> matplotlib.figure.Figure:
-    """Draw gamma against the noise multiplier, and against epsilon at `delta`.
+    """Draw gamma, the bound, against the noise multiplier, and epsilon at `delta`.
 
         dp.plot(mechanism, kappas=[0.01], gamma=0.05).savefig("bound.png")
 
@@ -30,7 +30,7 @@ def plot(
 
     Args:
       mechanism: has a scalar `noise_multiplier`, such as `dp.RandomAllocation`.
-      kappas: baselines in (0, 1), one curve each.
+      kappas: values of success without the release, in (0, 1), one curve each.
       gamma: a value to mark; None: no mark.
       delta: the delta of epsilon, in (0, 1).
     Returns: the figure; nothing is written or shown.

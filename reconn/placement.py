@@ -2,8 +2,8 @@
 
 Data parallel and fully sharded: every device computes its share of each batch, and
 keeps its share of every large array with a side that can be divided, and of the
-optimiser's moments of that array. Table VII's first layer alone is 0.9 GB, and three
-times that with Adam's moments. `network` and `steps` place arrays by `Placement`.
+optimiser's moments of that array. The first layer for CIFAR-10 alone is 0.9 GB, and
+three times that with Adam's moments. `network` and `steps` place arrays by `Placement`.
 """
 
 import dataclasses

@@ -42,11 +42,11 @@ Model = TrainedNetwork | KernelRegression | RefinedKernel
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Reconstructor:
-    """The attack phi(theta), learned from shadow models: Balle et al. 2022, Section IV.
+    """An attack learned from shadow models: phi of Balle et al. 2022, Section IV.
 
-    THREAT: knows D_-, A and, where it is shared, the initialisation, all by way of the
-    shadow models it trained itself; has public images to train them on. Any release:
-    all weights, some layers, logits.
+    THREAT: knows the fixed set D_-, the training algorithm A and, where it is shared,
+    the initialisation, all by way of the shadow models it trained itself; has public
+    images to train them on. Any release: all weights theta, some layers, logits.
 
     Attributes:
       view: the view of theta it was trained on: "fingerprint", and "what" in words.

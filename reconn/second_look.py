@@ -83,10 +83,10 @@ class Surrogate:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class SecondLook:
-    """A correction of first answers: a surrogate of A, and a regression of the error.
+    """A correction of first answers, by a surrogate of training and another regression.
 
     Attributes:
-      surrogate: the function that stands for A.
+      surrogate: the function that stands for training.
       error: the regression from residuals of theta and the answer to target less
         answer.
     """

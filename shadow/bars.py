@@ -1,4 +1,4 @@
-"""Progress of long loops of all packages on stderr: tqdm's bars, or a line a minute."""
+"""Progress of long loops on stderr: a bar of tqdm, or in a log file a line a minute."""
 
 import sys
 from collections.abc import Iterable

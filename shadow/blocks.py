@@ -8,7 +8,7 @@ A store is a zarr group, a manifest and one commit per block:
     manifest.json          record (configuration, versions), layout, zarr metadata,
                            checksums of whole arrays; sealed; comes last
     weights/ images/ labels/              one zarr chunk per block
-    fixed_images/ fixed_labels/           D_-, so that a store is all an attack needs
+    fixed_images/ fixed_labels/           fixed set; a store is all an attack needs
     fixed_indices/ shadow_indices/ test_indices/
     initialisation/        theta_0, where it is shared
     attempts/000012.ID.json    announces what a worker will put: checksums, device

@@ -1,4 +1,4 @@
-"""Keep compiled XLA programs on disk, for `informed shadow` and its Ray workers."""
+"""Keep compiled programs on disk: `informed shadow` and Ray workers start faster."""
 
 import os
 import stat

@@ -75,8 +75,8 @@ def program(
     Args:
       draw: number of a run -> its randomness, traced.
       on: devices that share the runs; None: all local ones.
-    Returns: (D_-, images (rows, targets, ...), labels (rows, targets), numbers of the
-      runs (rows,)) -> theta (rows, params).
+    Returns: (the fixed set D_-, images (rows, targets, ...), labels (rows, targets),
+      numbers of the runs (rows,)) -> weights theta (rows, params).
     """
 
     rows = (EVERYWHERE, BY_ROW, BY_ROW, BY_ROW)
@@ -105,7 +105,7 @@ def _shared(algorithm: Algorithm, draw: Callable[[Any], Draw]) -> Callable:
     """Compile `program` once for all draws of an A that differ only in their keys.
 
     Draws of shadow and of released models do. Keys are arguments of the program; a
-    shared theta_0 stays a constant in it, which decides last digits.
+    shared initialisation stays a constant in it, which decides last digits.
     """
     traced, shape = jax.make_jaxpr(draw, return_shape=True)(np.int32(0))
     whole = jax.tree.structure(shape)

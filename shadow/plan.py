@@ -69,7 +69,7 @@ def plan(factory: Factory, targets: Examples, models: int) -> Plan:
         factory.algorithm.layout(fixed)[-1].stop,
         math.prod(fixed.image_shape),
     )
-    # D_- and all targets, in float32, and the models of two batches.
+    # The fixed set and all targets, in float32, and the models of two batches.
     memory = (
         _PROCESS + fixed.images.nbytes + 4 * models * pixels + 8 * together * params
     )

@@ -58,8 +58,8 @@ class Store(Blocks):
         Args:
           path: folder or address; it is a store once its manifest is there, which
             comes last.
-          factory: trains the models; its identity, data and theta_0 are kept, and
-            compared with those of an existing store, as are the versions.
+          factory: trains the models; its identity, data and initial weights theta_0
+            are kept, and compared with those of an existing store, as are the versions.
           targets: one z per model.
           block_size: models per block, >= 1; None: that of an existing store, or 512.
           configuration: further JSON-able fields to keep and compare, such as an

@@ -38,7 +38,7 @@ def models_per_batch(algorithm: Algorithm, fixed: Examples) -> int:
     """Choose how many models to train at once on one device, a power of two.
 
     For gradient descent on a CPU the activations of the batch may take twice a core's
-    second-level cache (measured: 16 models of Table V at a fixed set of 1,000 beat 8
+    second-level cache (measured: 16 default models at a fixed set of 1,000 beat 8
     and 64; with mini-batches of 512 in different orders, one at a time is two to three
     times as fast as 32). For an accelerator see `width_for`. For a user's A a few,
     because its memory and time aren't known.

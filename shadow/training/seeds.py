@@ -62,5 +62,5 @@ class SeedFamily:
         return jax.jit(theta)
 
     def own_key(self, seed: Any) -> Array:
-        """Return the key of a seed, for an A that makes theta_0 itself."""
+        """Return the key of a seed, for users' training that makes theta_0 itself."""
         return jax.random.key(jnp.uint32(seed))

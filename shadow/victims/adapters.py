@@ -1,4 +1,4 @@
-"""Make networks of users, in Haiku, Flax, Equinox or pure functions, a `Victim`."""
+"""Make a `Victim` (pure functions, and weights as a vector) of a user's network."""
 
 from collections.abc import Callable
 from typing import Any

@@ -42,8 +42,8 @@ class VictimConfig:
     """Architecture and initialisation of a victim.
 
     Attributes:
-      architecture: "mlp"; "cnn" (Table VI); "affine" (no hidden layer); or a name from
-        `register`.
+      architecture: "mlp"; "cnn" (Table VI of Balle et al. 2022); "affine" (no hidden
+        layer); or a name from `register`.
       widths: the widths of the hidden dense layers, which the CNN has behind its
         convolutions; (10,) is Table V's MLP and Table VI's CNN.
       activation: a name in `ACTIVATIONS`; Table V has ELU.
