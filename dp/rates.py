@@ -4,7 +4,7 @@ Audits (`informed.audit.noise_game`) and runs (`informed.experiment.protection`)
 counts or scores of trials; `guessing`, `priors` and metrics take `clopper_pearson` too.
 A trial is a fresh target, fresh noise and one attack; thresholds and settings of the
 attack are fixed on other trials. A violation beyond chance means that the bound or the
-noise is wrong, or that the attack knew more than it should. No violation is no proof.
+noise is wrong, or that the attack knew too much. Seeing no violation proves nothing.
 """
 
 from collections.abc import Callable
