@@ -181,7 +181,7 @@ class PythonFunction(_Function):
         )
 
     def layout(self, fixed: Examples) -> tuple[Slice, ...]:
-        """Find the layout by one training, on D_- (the fixed set) and its first point."""
+        """Find the layout by one training, on the fixed set D_- and its first point."""
         # Only these may decide the sizes of a model's arrays.
         kind = len(fixed), fixed.image_shape, fixed.num_classes
         if kind not in self._layouts:
