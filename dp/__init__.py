@@ -28,6 +28,7 @@ calibration  the least noise for a gamma, an advantage or an epsilon
 rates        measured success: exact intervals, tests for violations of a bound
 domain       checks of arguments, with errors of one line
 gradient     the gradient of DP-SGD: clipped per example, with noise
+ghost_norms  lengths of per-example gradients, for networks that `gradient` traces
 lazy         imports on first use, for `__init__` files
 """
 

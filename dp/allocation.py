@@ -1,17 +1,18 @@
 """Privacy of random allocation: each record joins one secret step of every epoch.
 
 Also called balls in bins: a way to draw batches, like Poisson sampling or shuffling.
-`sampling` and `shadow.factory` make its mechanism. With t steps an epoch, and the
-target's gradients of length at most 1, one epoch is dominated by the pair
+`sampling` and `shadow.factory` make `RandomAllocation`, which calls the functions here.
+With t steps an epoch, and the target's gradients of length at most 1, one epoch is
+dominated by the pair
 
     with:     (1 / t) sum over i of N(e_i, sigma^2 I)        without:  N(0, sigma^2 I)
 
 in t dimensions. Proof: the releases before step s decide the target's gradient g_s,
 |g_s| <= 1. So step s is a random function of coordinate s of that pair and of earlier
 releases: multiply it by g_s, add normal noise of covariance sigma^2 (I - g_s g_s^T).
-It turns N(1, sigma^2) into N(g_s, sigma^2 I) and N(0, sigma^2) into N(0, sigma^2 I). So
-an adaptive epoch is processing of the pair, for each i and so for their mixture, and no
-divergence grows. Epochs compose adaptively as dominating pairs do (Zhu et al. 2022).
+That turns N(1, sigma^2) into N(g_s, sigma^2 I) and N(0, sigma^2) into N(0, sigma^2 I).
+So an adaptive epoch is processing of the pair, for each i and so for the mixture, and
+no divergence grows. Epochs compose adaptively as dominating pairs do (Zhu et al. 2022).
 
 Without the target, the pair's likelihood ratio is the mean of t independent lognormals
 of mean 1. `lattice` computes its distribution, rounded towards more privacy loss. The
@@ -37,11 +38,11 @@ from dp.mechanisms import Amplified, Gaussian, require_sampled
 _LEAST, _MOST = 0.1, 100.0
 _MOST_EPOCHS = 10**5
 # Points of an octave: the lattice adds at most 1 / (1.5 * 64^2) to the variance of the
-# likelihood ratio, relative to it; measured: gamma is up by less than 1e-4 of itself.
+# likelihood ratio, relative to it; measured: bounds rise by less than a share of 1e-4.
 _FEWEST, _MANY, _PER_DEVIATION = 2**11, 2**17, 64
 _LONGEST = 4e6  # points of a loss distribution; beyond, its grid is coarser
 _ROUND_OFF = 1e-14  # of an epoch's delta, by FFT; measured: at most 1e-15
-_TAIL = 1e-15
+_TAIL = 1e-15  # probability that dp-accounting may cut off at either end
 _HIGHEST = 512  # order of Renyi divergences
 
 
@@ -55,7 +56,7 @@ class RandomAllocation(Amplified):
     knows where all other records are knows where the target is.
 
     Attributes:
-      noise_multiplier: sigma, > 0. Infinite: gamma is kappa.
+      noise_multiplier: sigma, > 0. Infinite: success with the model, gamma, is kappa.
       steps: t, the number of steps of an epoch.
       epochs: the number of epochs.
       relation: "zero_out" and "add_or_remove" are the same here, since others don't
@@ -82,7 +83,8 @@ class RandomAllocation(Amplified):
     def full(self) -> Gaussian:
         """The mechanism for an adversary who knows the order: one step an epoch.
 
-        The target doesn't depend on the order, so this bounds the secret one too.
+        The target doesn't depend on the order, so its bounds hold for a secret order
+        too.
         """
         return Gaussian(
             noise_multiplier=self.noise_multiplier,
@@ -97,14 +99,14 @@ class RandomAllocation(Amplified):
         return counted and _LEAST <= self.noise_multiplier < math.inf
 
     def losses(self) -> tuple[Distribution, int] | None:
-        """Return the distribution of privacy losses, and the number of epochs."""
+        """Return the privacy losses and the number of epochs; None: over 1e5 epochs."""
         if self.epochs > _MOST_EPOCHS:
             return None
         sigma, grid = float(self.noise_multiplier), float(self.grid)
         return losses(sigma, self.steps, self.epochs, grid), self.epochs
 
     def divergences(self, log_kappa: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return orders and Renyi divergences, whatever the baseline."""
+        """Return orders and Renyi divergences, the same for every baseline."""
         return renyi(float(self.noise_multiplier), self.steps, self.epochs)
 
 
@@ -144,7 +146,7 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 @functools.lru_cache(maxsize=32)
 def losses(sigma: float, steps: int, epochs: int, grid: float) -> Distribution:
     """Compute the privacy loss distribution of all epochs, rounded up."""
-    # A second, which bounds in closed form don't need.
+    # Importing it takes a second, and bounds in closed form don't need it.
     from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 
     sigma = min(sigma, _MOST)

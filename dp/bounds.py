@@ -2,9 +2,10 @@
 
 gamma bounds the probability that an attack that sees the weights comes near the target.
 kappa is that probability for the best attack without the weights (the baseline, see
-`priors`). The mechanisms call these with their epsilon, mu or Renyi curve. Bounds take
-log kappa and return log gamma, elementwise and in float64, as kappa may underflow for
-images. No bound is below log kappa or above 0.
+`priors`). Mechanisms (`mechanisms`, `participation`, `published`) call these with their
+epsilon, mu or Renyi curve; `finite_domain` and `gaussian_failure` are for users alone.
+Bounds take log kappa and return log gamma, elementwise and in float64, as kappa may
+underflow for images. No bound is below log kappa or above 0.
 
 A guarantee compares training with the target to a reference that doesn't depend on it:
 
@@ -18,9 +19,9 @@ Limits: an infinite epsilon, mu or rho promises nothing, so gamma is 1, for kapp
 too (without noise a record may be read off); log kappa = -inf is kappa = 0. No argument
 may be NaN.
 
-Sources: Balle, Cherubin and Hayes 2022 (theorem numbers are theirs), with corrections;
-sharper forms where marked "derived" follow from data processing of (Z, theta) to
-success.
+Sources: Balle, Cherubin and Hayes 2022 (theorem numbers are theirs), with corrections.
+Bounds marked "derived" are sharper. They follow from data processing: success is a
+function of the target and the weights.
 """
 
 import numpy as np
@@ -33,10 +34,11 @@ from dp.domain import Numbers
 RELATIONS = ("zero_out", "add_or_remove", "replace_one")
 Logs = np.ndarray | np.floating  # float64, of the shape that the arguments broadcast to
 _BISECTIONS = 120
-# Orders this near to 1 count as 1: rounding took up to 95 % of the gain over kappa.
+# Orders this near to 1 count as 1. Otherwise rounding took up to 95 % of the gain over
+# kappa.
 _NEXT_TO_1 = 1e-4
-# Divergences of neighbouring probabilities below this are rounding: the bound was below
-# the truth by up to its whole gain over kappa.
+# Divergences below this may be rounding, and are raised to it. Otherwise the bound was
+# below the truth by up to its whole gain over kappa.
 _LEAST_DIVERGENCE = 1e-13
 _CERTAIN = 800.0  # the logit of a probability that is 1 in float64
 
@@ -144,8 +146,8 @@ def corollary_3(log_kappa: Numbers, epsilon: Numbers) -> Logs:
 def finite_domain(log_kappa: Numbers, epsilon: Numbers, size: Numbers) -> Logs:
     """Bound epsilon-privacy, "replace_one", of a target from a finite set.
 
-    |Z| kappa e^eps / (|Z| + e^eps - 1); the paper prints eps for e^eps in the
-    numerator. `pure` is at least as sharp wherever kappa >= 1 / size, as it is for
+    |Z| kappa e^eps / (|Z| + e^eps - 1), |Z| = size; the paper prints eps for e^eps in
+    the numerator. `pure` is at least as sharp wherever kappa >= 1 / size, as it is for
     every error that is 0 between equal points; below, `pure` is returned.
     """
     log_kappa = domain.log_probability("log_kappa", log_kappa)

@@ -1,8 +1,9 @@
 """Find the least noise that keeps an attack's success, or epsilon, below a value.
 
-`informed calibrate` and audits find it for reconstruction (gamma). Noise that stops
-reconstruction may leave membership visible: `Calibration.epsilon` is often far above
-what anyone would call private. So `dp.calibrate` also takes an advantage or an epsilon.
+`informed calibrate` and audits (`informed.audit.noise_game`) call `calibrate` with
+gamma, the success that reconstruction may have. Noise that stops reconstruction may
+leave membership visible: `Calibration.epsilon` is often far above what anyone would
+call private. So `calibrate` also takes an advantage or an epsilon.
 """
 
 import dataclasses
@@ -33,9 +34,8 @@ class Calibration:
     Attributes:
       noise_multiplier: sigma; 0 where no noise is needed, as the target is sampled too
         seldom.
-      mechanism: the run with that noise, or with next to none.
-      bound: the bound on reconstruction at that sigma, computed again after rounding
-        up; None: no kappa was given.
+      mechanism: the run with that noise; where sigma is 0, with the least noise > 0.
+      bound: the bound on reconstruction at that sigma; None: no kappa was given.
       epsilon, delta: the parameters of differential privacy at that sigma.
     """
 
@@ -151,7 +151,7 @@ def calibrate(
 def _design(
     relation: str, steps: int | None, probability: Number, batches: Batches | None
 ) -> tuple[Callable[[float], Run], Gaussian]:
-    """Return sigma -> mechanism, and a full-batch run of noise 1, which is no safer."""
+    """Return sigma -> mechanism, and full batches with sigma 1: no more protection."""
     if batches is None:
         steps = domain.integer("steps", steps, 1)
         q = float(domain.share("sampling_probability", probability))
@@ -216,8 +216,8 @@ def _smallest(
     Args:
       excess: a function that falls with log sigma.
       rough: a faster function that is never below excess, or excess itself.
-      high: a log sigma that is about enough, and the answer where sampling isn't
-        counted.
+      high: a log sigma that is about enough; the result itself where the mechanism
+        gets no credit for sampling.
     """
     step = 1e-9
     while rough(high) > 0:

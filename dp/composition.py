@@ -1,6 +1,7 @@
 """Composition of DP-SGD runs: a training whose noise or sampling rate changed.
 
-`histories` and `events` build it from what accountants keep.
+`histories` and `events` build it from what accountants keep. Without it the least noise
+and the largest sampling rate would count for all steps.
 
 Checked: tests/dp/test_histories.py (dp-accounting's accountants, closed forms).
 """
@@ -19,7 +20,7 @@ from dp.mechanisms import Amplified, Gaussian, PoissonGaussian
 if TYPE_CHECKING:
     from dp_accounting import dp_event
 
-_TAIL = 1e-15
+_TAIL = 1e-15  # probability that dp-accounting may cut off at either end
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,8 @@
 """The covariance of a normal prior given the coordinates that the adversary knows.
 
-`priors.gaussian_given` computes kappa from it. Rounding counts as the adversary's
-knowledge: the conditional covariance, less its slack, is never too large.
+`priors.gaussian_given` computes kappa, the success of a guess without the model, by
+these functions. Rounding counts as the adversary's knowledge: the conditional
+covariance, less its slack, is never too large, so kappa is never too small.
 """
 
 import numpy as np
@@ -13,7 +14,7 @@ from dp import domain
 def schur_complement(
     covariance: np.ndarray, known: np.ndarray, free: np.ndarray
 ) -> tuple[np.ndarray, float]:
-    """Compute the covariance of the other coordinates given the known ones.
+    """Compute the covariance of `free` coordinates given `known` ones, both (d,) masks.
 
     Returns: (matrix, slack); the Schur complement is at least matrix - slack I.
     Raises: FieldError: see `priors.gaussian_given`.
@@ -23,7 +24,8 @@ def schur_complement(
     across = covariance[np.ix_(known, free)] / units[:, None]
     deviations = np.sqrt(np.diagonal(covariance)[free])
     values, vectors = np.linalg.eigh(alike)
-    # An eigenvalue may be less by `off`, a product with a vector more by `more`.
+    # Rounding may have made an eigenvalue too large by `off`, and a row of `along` too
+    # short by `more`.
     rounding = 8 * len(units) * float(np.finfo(float).eps)
     off, more = rounding * float(values.max()), rounding * np.linalg.norm(deviations)
     along = vectors.T @ across
@@ -61,7 +63,7 @@ def known_mask(known: np.ndarray, d: int) -> Bool[np.ndarray, " d"]:
 
 
 def valid_covariance(covariance: Float[np.ndarray, "d d"]) -> np.ndarray:
-    """Return as float64, or raise unless positive semidefinite, up to rounding."""
+    """Return a covariance as float64; raise unless positive semidefinite (rounded)."""
     matrix = domain.some("covariance", domain.finite("covariance", covariance))
     square = matrix.ndim == 2 and len(matrix) == matrix.shape[1]
     slack = 1e-9 * np.abs(matrix).max()

@@ -1,7 +1,7 @@
 """Checks of numeric arguments: one-line errors that name the field and its range.
 
-`dp` calls them before it computes, so that no NaN becomes a bound; `shadow.checks`
-builds on them for the other packages.
+`dp` calls them before it computes, so that no NaN becomes a bound. Most return float64.
+`shadow.checks` builds on them for the other packages.
 """
 
 import difflib
@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 
 Number = float | int  # np.float64 is a float
-Numbers = Number | np.ndarray | np.generic | Sequence
-LARGEST = 2**53
+Numbers = Number | np.ndarray | np.generic | Sequence  # what NumPy makes an array of
+LARGEST = 2**53  # float64 holds every whole number up to here
 
 
 class FieldError(ValueError):
     """The error of a named field whose value is not allowed.
+
+    Callers who name the field otherwise rename it by `within` and `called`.
 
     Args:
       field: the name of the argument or attribute, without a path.

@@ -59,9 +59,9 @@ def delta_of_pairs(epsilons: np.ndarray, deltas: np.ndarray, epsilon: Number) ->
 def of_mu(mu: float, delta: Number) -> float:
     """Convert mu-Gaussian differential privacy to epsilon.
 
-    The root of `_log_delta`. Where mu is too large for the solver, from the bound
-    delta(eps) <= Phi(mu / 2 - eps / mu) instead, which exceeds delta by less than 1e-5
-    of it. The same bits as dp-accounting's get_epsilon_gaussian, which imports slowly.
+    Solves `_log_delta` = log delta. Where mu is too large for the solver, it solves
+    Phi(mu / 2 - eps / mu) = delta, whose left side exceeds delta(eps) by less than 1e-5
+    of it. Returns the bits of dp-accounting's get_epsilon_gaussian, a slow import.
     """
     if mu == 0 or np.isinf(1 / mu):
         return 0.0
@@ -87,7 +87,7 @@ def of_mu(mu: float, delta: Number) -> float:
 def mu_of(epsilon: float, delta: float) -> float:
     """Return mu of one Gaussian step, at most the largest with that epsilon at delta.
 
-    A large epsilon is converted by `of_mu`'s bound.
+    From `LARGE` on, epsilon is converted by the upper bound of delta in `of_mu`.
     """
     if epsilon < LARGE:
         import dp_accounting

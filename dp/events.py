@@ -3,10 +3,11 @@
     run = dp.from_event(event, relation="add_or_remove")
     event = run.event()                      # the way back, for its accountants
 
-Users call it; a plan of jax-privacy has such an event (see `histories`). An event names
-no neighbouring relation, and accountants differ in what "replace_one" doubles; here it
-doubles the sensitivity of Gaussian and Laplace noise. noise_multiplier is the noise
-over the most that removing a record moves the sum.
+Users call `from_event`; a plan of jax-privacy has such an event (see `histories`). An
+event names no neighbouring relation, and accountants differ in what "replace_one"
+doubles. Here "replace_one" doubles the sensitivity of Gaussian and Laplace noise. An
+event's noise_multiplier is taken as the noise's standard deviation (Laplace: scale)
+over the most that removing one record moves the sum.
 """
 
 from collections.abc import Iterator

@@ -1,16 +1,18 @@
 """The gradient of DP-SGD: a sum of clipped per-example gradients, plus Gaussian noise.
 
-`clipped_sum` forms no per-example gradients of dense layers. That of w^T a + b is the
+`clipped_sum` forms no per-example gradients of dense layers w^T a + b. Each is the
 outer product of the example's input a and the slope d of its loss in the layer's
 output, of squared length (|a|^2 + 1) |d|^2: a "ghost norm" (Goodfellow 2015; Li et al.
-2022). The gradient of losses weighted by min(1, C / length) is then the clipped sum. It
-takes one more backward pass, which, compiled, computes no gradients of weights.
+2022). The gradient of losses weighted by min(1, C / length) is then the clipped sum.
+The lengths take a backward pass of their own; compiled, it computes no gradients of
+weights. `clipped_sum_traced` does the same for any network, by `ghost_norms`.
 
 Of a convolution, whose positions share weights, per-example gradients are formed and
 measured: inner products of positions (Bu et al. 2022) could round to a length of 0.
 
-Independent of models and data; `shadow.training.private` applies it. The caller divides
-the sum, by a public number, and the order of examples has to be public too.
+Independent of models and data. `shadow.training.private` calls both clipped sums and
+`add_noise`; `squared_norms` and `clip_factors` serve the sums. The caller divides by a
+public number. The order of examples has to be public too.
 """
 
 import dataclasses
@@ -26,6 +28,7 @@ from jaxtyping import Array, Float
 from dp import domain
 from dp.ghost_norms import GhostNorms
 
+# By layer: zeros added to its outputs, whose derivatives are the slopes; or its inputs.
 Taps = Mapping[str, Array]
 # Incremented when private training with the same key would give other weights.
 REVISION = 5
@@ -190,7 +193,7 @@ def squared_norms(
     inputs = inputs.reshape(*inputs.shape[:2], -1)
     slopes = slopes.reshape(*slopes.shape[:2], -1)
     of_bias = jnp.sum(jnp.sum(slopes, axis=2) ** 2, axis=0)
-    # From inner products of positions (Goodfellow 2015) it would need less memory, but
+    # From inner products of positions (Bu et al. 2022) it would need less memory, but
     # where gradients of positions cancel, rounding can make such a sum 0 or less: then
     # a gradient of any length passes the clipping.
     gradients = jnp.einsum("fnp,unp->nfu", inputs, slopes)

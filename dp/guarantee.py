@@ -1,8 +1,9 @@
 """The base class of mechanisms, which say how well private training hides a record.
 
 Each one (`mechanisms`, `participation`, `published`) defines `bounds` on gamma, the
-chance of reconstruction, `epsilon` and `delta`. The limits of membership tests
-(advantage, trade-off) follow from these here, unless it overrides them.
+chance of reconstruction, `epsilon` and `delta`. The limits of membership tests follow
+here: `advantage` is delta(0), and `tradeoff` reads `bounds`, or what a class puts in
+its place (`_tests`).
 """
 
 import abc
@@ -18,7 +19,7 @@ from dp.domain import Number, Numbers
 if TYPE_CHECKING:
     from dp_accounting import dp_event
 
-Bounds = dict[str, bounds.Logs]
+Bounds = dict[str, bounds.Logs]  # log gamma by the name of the bound
 
 
 class Guarantee(abc.ABC):
@@ -83,10 +84,10 @@ class Guarantee(abc.ABC):
 def by_delta(
     delta: Callable[[float], float], log_rates: np.ndarray, most: Number = 40.0
 ) -> Bounds:
-    """Bound true positives by delta of both directions, at many epsilons.
+    """Bound true positives by delta of both directions, at epsilons up to any `most`.
 
-    At a negative epsilon delta of one direction is 1 - e^epsilon (1 - delta(-epsilon))
-    of the other.
+    `participation` overrides `Guarantee._tests` with it. At a negative epsilon delta of
+    one direction is 1 - e^epsilon (1 - delta(-epsilon)) of the other.
     """
     above = np.concatenate([[0.0], np.geomspace(1e-3, float(most), 300)])
     deltas = np.array([delta(float(epsilon)) for epsilon in above])

@@ -5,7 +5,7 @@
         json.dump(privacy_engine.accountant.state_dict(), file)
 
     history = dp.History.of(json.load(open("history.json")))
-    print(dp.rero_bound(history.mechanism("zero_out"), kappa=0.01))
+    print(dp.rero_bound(history.mechanism("zero_out"), kappa=0.01))     # see `rero`
 
 Three formats are read (of Opacus 1.6 and jax-privacy 2.0):
 
@@ -16,10 +16,10 @@ jax-privacy   `dataclasses.asdict` of `accounting.analysis.DpParams`, with
 jax-privacy   `dataclasses.asdict` of `keras_api.DPKerasConfig`
 An execution plan of jax-privacy has an event: `dp.from_event(plan.dp_event)`.
 
-None proves that batches were drawn as the library assumes, so `informed bound --from`
-prints every bound with its assumption and what holds otherwise. Settings that changed
-during training are composed under Poisson sampling; with batches of fixed size the
-worst settings count for all steps.
+No history proves that batches were drawn as the library assumes. So `informed bound
+--from`, which reads histories by `History.of`, prints every bound with its assumption
+and what holds otherwise. Settings that changed during training are composed under
+Poisson sampling; with batches of fixed size the worst settings count for all steps.
 
 Checked: tests/dp/test_histories.py (against the packages' own accountants).
 """
@@ -134,7 +134,7 @@ class History:
         return Composition(parts=tuple(parts))
 
     def worst(self, relation: str) -> Run:
-        """Return the mechanism with the worst settings in every step."""
+        """Return the mechanism of the worst settings; `informed bound` describes it."""
         sigma, steps = self.noise_multiplier, self.steps
         if self.sampling_probability is None:
             everybody = self.batch == self.records

@@ -1,6 +1,7 @@
 """Distributions of sums of likelihood ratios on a lattice, for privacy accounting.
 
-`allocation` computes the privacy loss of an epoch by it, rounded to the safe side.
+`allocation` computes the privacy loss of an epoch by `lognormal` and `total`, rounded
+to the safe side.
 Every divergence of privacy is the mean of a convex function of a likelihood ratio, such
 as (L - e^epsilon)_+ and (1 - e^epsilon L)_+ of delta in both directions. So a
 distribution with the same mean that is more spread out (larger in convex order) bounds

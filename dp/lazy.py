@@ -19,7 +19,7 @@ def names(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return a package's `__getattr__`, `__dir__` and `__all__`.
 
-    Modules of the package are attributes too, as if each had been imported.
+    Modules of the package are attributes too; looking one up imports it.
 
     Args:
       package: `__name__` of the package.

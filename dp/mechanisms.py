@@ -121,7 +121,7 @@ class Gaussian(Guarantee):
 
 
 def require_sampled(noise_multiplier: Number, steps: int, relation: str) -> None:
-    """Refuse fields of a mechanism with sampled batches that are out of range."""
+    """Raise FieldError unless in range; for `participation` and `allocation` too."""
     domain.one("noise_multiplier", noise_multiplier)
     domain.above("noise_multiplier", noise_multiplier, 0)
     domain.integer("steps", steps, 1)
@@ -129,12 +129,16 @@ def require_sampled(noise_multiplier: Number, steps: int, relation: str) -> None
 
 
 class Amplified(Guarantee):
-    """Base class of runs amplified by a secret: which steps a record takes part in."""
+    """Base class of runs amplified by a secret: which steps a record takes part in.
+
+    `PoissonGaussian`, `allocation.RandomAllocation` and `composition.Composition` are
+    such runs, and say what their fields are.
+    """
 
     noise_multiplier: Number
     steps: int
     relation: str
-    _unhidden = "full batch"
+    _unhidden = "full batch"  # ends the names of `full`'s bounds
     # Whether Renyi divergences from training without the target to training with it are
     # no less than those back. Epsilon and delta cover both directions.
     _larger_divergences = True
@@ -151,7 +155,7 @@ class Amplified(Guarantee):
 
     @abc.abstractmethod
     def losses(self) -> tuple[Distribution, int] | None:
-        """Return the privacy loss distribution, and how many it is composed of."""
+        """Return (privacy losses, steps or epochs that they cover); None: too many."""
 
     @abc.abstractmethod
     def divergences(self, log_kappa: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -208,9 +212,9 @@ class Amplified(Guarantee):
 class PoissonGaussian(Amplified):
     """DP-SGD: in each step every example takes part with probability q, secretly.
 
-    Amplification by sampling holds only while the adversary isn't told who takes part
-    in which step. Where that is public, a record is protected as by `Gaussian` with the
-    number of steps that it takes part in.
+    Amplification by sampling holds only while the adversary doesn't learn who takes
+    part in which step. Where the batches are public, a record is protected as by
+    `Gaussian` with the number of steps that it takes part in.
 
     Attributes:
       noise_multiplier: sigma, > 0. Infinite: gamma is kappa.

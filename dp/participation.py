@@ -1,11 +1,11 @@
 """DP-SGD as mechanisms where batches are known to the adversary, or of fixed size.
 
-Bounds for Poisson sampling (`mechanisms`) hold for neither. Where the batches are
+Bounds for Poisson sampling (`mechanisms`) don't hold here. Where the batches are
 known, a record is protected by the noise of the steps that it takes part in. Where a
 batch of fixed size is drawn anew in each step, secretly, sampling helps less than
 Poisson sampling does: another record fills the target's slot, so the sum of gradients
 moves by up to twice the clipping norm. `sampling` makes both mechanisms, `histories`
-and `events` the second.
+and `events` make `FixedSizeGaussian`; `own_steps...` compute for `RevealedGaussian`.
 """
 
 import dataclasses
@@ -116,7 +116,7 @@ def _mean_delta(epsilon: float, mus: np.ndarray, weights: np.ndarray) -> float:
 def own_steps_epsilon(
     delta: Number, mu: Number, probability: Number, steps: int
 ) -> float:
-    """Return epsilon at delta for known batches: where the mean delta falls to it.
+    """Return the epsilon at which the mean delta of known batches falls to `delta`.
 
     mu, probability and steps are those of `own_steps`.
     """
@@ -129,12 +129,12 @@ def own_steps_epsilon(
 
     if mu == 0 or excess(0.0) <= 0:
         return 0.0
-    # delta(eps) <= Phi(mu / 2 - eps / mu) for the largest mu, as for every other.
+    # For each mu, delta(eps) <= Phi(mu / 2 - eps / mu), which grows with mu.
     with np.errstate(over="ignore"):
         high = float(np.multiply(mus.max(), mus.max() / 2 - special.ndtri(delta)))
     if not np.isfinite(high):
         return float("inf")
-    from scipy import optimize  # a quarter of a second, which bounds don't need
+    from scipy import optimize  # takes a quarter of a second, and bounds don't need it
 
     root = optimize.brentq(excess, 0.0, 1.0 + high, xtol=1e-12, rtol=1e-9)
     return float(min(high, root * (1 + 1e-8) + 1e-11))
@@ -144,8 +144,8 @@ def own_steps_epsilon(
 class RevealedGaussian(Guarantee):
     """DP-SGD whose adversary knows which record takes part in which step.
 
-    The bound is the mean over draws of the batches. A record that turned out to take
-    part in k steps is protected as by `Gaussian` with k steps, which may be less.
+    The bound is the mean over draws of the batches. For a record that turned out to
+    take part in k steps it is that of `Gaussian` with k steps, which may be larger.
 
     Attributes:
       noise_multiplier: sigma, > 0. Infinite: gamma is kappa.
@@ -301,8 +301,8 @@ class FixedSizeGaussian(Guarantee):
     def replaced_epsilon(self, delta: Number) -> float:
         """Return epsilon of replacing a record, by a zero gradient or by another one.
 
-        It doesn't cover removing a record, which shows where batches are known: see
-        `removal`.
+        `epsilon` calls it. It doesn't cover removing a record, because known batches
+        show whether the record is there; for that see `removal`.
         """
         known = self.known.epsilon(delta)
         accountant = self._accountant()
@@ -348,7 +348,7 @@ class FixedSizeGaussian(Guarantee):
 def _replacing(
     records: int, batch: int, half: float, steps: int
 ) -> "dp_accounting.rdp.RdpAccountant":
-    import dp_accounting  # a second, which full and known batches don't need
+    import dp_accounting  # takes a second, and full and known batches don't need it
 
     relation = dp_accounting.NeighboringRelation.REPLACE_ONE
     accountant = dp_accounting.rdp.RdpAccountant(_ORDERS, relation)
@@ -359,7 +359,7 @@ def _replacing(
 
 
 def in_a_batch(records: int, batch: int) -> None:
-    """Raise FieldError unless 1 <= batch <= records, both whole."""
+    """Raise FieldError unless 1 <= batch <= records, both whole; for `sampling` too."""
     domain.integer("records", records, 1)
     domain.integer("batch", batch, 1)
     domain.require("batch", batch, batch <= records, f"<= records = {records}")

@@ -1,4 +1,4 @@
-"""Plot bounds on reconstruction against noise and epsilon, as `informed bound` does."""
+"""Plot bounds against noise and epsilon, for users and `informed bound --figure`."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ def plot(
     gamma: Number | None = None,
     delta: Number = 1e-5,
 ) -> matplotlib.figure.Figure:
-    """Draw gamma against the noise multiplier, and against epsilon at `delta`.
+    """Draw gamma, the bound, against the noise multiplier, and epsilon at `delta`.
 
         dp.plot(mechanism, kappas=[0.01], gamma=0.05).savefig("bound.png")
 
@@ -30,9 +30,10 @@ def plot(
 
     Args:
       mechanism: has a scalar `noise_multiplier`, such as `dp.RandomAllocation`.
-      kappas: baselines in (0, 1), one curve each.
+      kappas: values of success without the release, in (0, 1), one curve each.
       gamma: a value to mark; None: no mark.
       delta: the delta of epsilon, in (0, 1).
+    Returns: the figure; nothing is written or shown.
     Raises: FieldError: the mechanism has no noise multiplier, or a number is outside
       its range.
     """

@@ -22,13 +22,14 @@ from dp import bounds, domain
 from dp.domain import Number, Numbers
 from dp.loss_grid import Distribution
 
-FINE, COARSE = 2e-4, 1e-3  # grids of the privacy loss; errors of 4e-6 and 1e-4
-_TAIL = 1e-15
+# Grids of the privacy loss, with errors of 4e-6 (mechanisms) and 1e-4 (quick tests).
+FINE, COARSE = 2e-4, 1e-3
+_TAIL = 1e-15  # probability that dp-accounting may cut off at either end
 _LONGEST = 4e6  # points of a privacy loss distribution; beyond, its grid is coarser
-# Beyond, dp-accounting's powers of a distribution take minutes (1e8 steps: not done in
-# one); Renyi divergences and full batches, which take no time, decide.
+# Beyond, dp-accounting's powers of a distribution take minutes; bounds by Renyi
+# divergences and full batches, which take no time, decide.
 _MOST_STEPS = 10**7
-_COARSEST = 100.0  # its exponential is a float still; sigma = 1e-3 needs 10
+_COARSEST = 100.0  # spacing; e^100 is a float still, and sigma = 1e-3 needs 10
 _ORDERS = 60
 # Noise multipliers between which dp-accounting's privacy losses are made. Below, its
 # exponentials overflow (from 4e-4 on); above, the noise that is accounted for is less
@@ -117,7 +118,7 @@ def losses(
 @functools.lru_cache(maxsize=32)
 def _losses(sigma: float, probability: float, steps: int, grid: float) -> Distribution:
     """Compute `losses`, and remember them."""
-    # A second, which bounds in closed form don't need.
+    # Importing it takes a second, and bounds in closed form don't need it.
     from dp_accounting import NeighboringRelation
     from dp_accounting.pld import common, privacy_loss_distribution
 
@@ -172,9 +173,10 @@ def one_step(
 
 
 def never_sampled(log_kappa: Numbers, probability: Number, steps: int) -> bounds.Logs:
-    """Bound without noise: no attack gains where the target takes part in no step.
+    """Bound for any noise > 0: no attack gains where the target is in no step.
 
-    1 - (1 - q)^T (1 - kappa); 0 for kappa = 0, as noise hides what is impossible.
+    1 - (1 - q)^T (1 - kappa). For kappa = 0 it is 0: with noise, what has probability 0
+    without the target has probability 0 with it too.
     """
     log_kappa = domain.log_probability("log_kappa", log_kappa)
     probability = float(domain.share("probability", probability))

@@ -9,7 +9,8 @@ The prior is that of the target *given everything the adversary knows*: the fixe
 so that duplicates, or other pictures of the same person in it, raise kappa; and known
 parts of the target, such as its label or some of its columns (`given`,
 `gaussian_given`, `side_information`). An attack that knows more than kappa allows for
-may seem to violate a bound that holds. Users hand the result to `rero.rero_bound`.
+may seem to violate a bound that holds. Users call these functions, and hand the result
+to `rero.rero_bound`.
 
 Every number has to be finite: a record that is NaN is near to nothing, so it would make
 kappa too small. Formulas are in log space, so that nothing underflows to kappa = 0.
@@ -124,7 +125,7 @@ def sphere(eta: Numbers, *, d: int, guess: str = "anywhere") -> Logs:
     Args:
       eta: the Euclidean distance that counts as success.
       d: the number of coordinates, at least 2.
-      guess: "anywhere", or "sphere" for attacks that answer with a point of it.
+      guess: "anywhere", or "sphere" for attacks that answer with a point of the sphere.
     """
     eta, d = domain.finite_at_least_0("eta", eta), domain.integer("d", d, 2)
     near = np.minimum(eta, 2.0)
@@ -453,7 +454,9 @@ def _without_overflow(sample: np.ndarray, eta: float) -> tuple[np.ndarray, float
 
 
 def empirical_high(n: int, most_neighbours: int, delta: Number) -> float:
-    """Bound kappa from above, given the most draws within 2 eta of another.
+    """Bound kappa from above at confidence 1 - delta, for `empirical`, from n draws.
+
+    At most `most_neighbours` other draws are within 2 eta of any of them.
 
     Raises: ValueError: n < 2, most_neighbours not in [0, n), delta not in [0, 1].
     """

@@ -1,9 +1,10 @@
 """Bound training by its accountant's numbers: epsilon, Renyi, rho or a privacy loss.
 
-For trainings whose noise and batches aren't known. Each class takes these numbers, and
-the neighbouring relation that they were computed under (see `bounds`); for
-`rero.rero_bound` it is a mechanism like those of `mechanisms`, which use `RenyiDP`.
-`Laplace` is one number released with Laplace noise; `events` makes it.
+For trainings whose noise and batches aren't known. Users make these classes from such
+numbers and `relation`, the neighbouring relation that they were computed under (see
+`bounds`). For `rero.rero_bound` they are mechanisms like those of `mechanisms` and
+`participation`, which use `RenyiDP`. `Laplace` is one number released with Laplace
+noise; `events` makes it, and `ZeroConcentratedDP`.
 """
 
 import abc
@@ -42,7 +43,7 @@ class _Pairs(Guarantee):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ApproximateDP(_Pairs):
-    """(epsilon, delta)-differential privacy; several pairs are a privacy curve."""
+    """(epsilon, delta)-differential privacy; `deltas[i]` belongs to `epsilons[i]`."""
 
     epsilons: Number | tuple[Number, ...]
     deltas: Number | tuple[Number, ...]
@@ -165,7 +166,7 @@ class RenyiDP(Guarantee):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ZeroConcentratedDP(Guarantee):
-    """The guarantee of rho-zero-concentrated differential privacy alone."""
+    """rho-zero-concentrated privacy alone: Renyi divergences of order a up to rho a."""
 
     rho: Number
     relation: str

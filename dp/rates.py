@@ -1,9 +1,10 @@
 """Tests of measured attack success against a bound, and exact confidence intervals.
 
-Audits and runs (`noise_game`, `protection`) hand in counts or scores of trials. A trial
-is a fresh target, fresh noise and one attack; thresholds and settings of the attack are
-fixed on other trials. A violation beyond chance means that the bound or the noise is
-wrong, or that the attack knew more than it should. Seeing none proves nothing.
+Audits (`informed.audit.noise_game`) and runs (`informed.experiment.protection`) hand in
+counts or scores of trials; `guessing`, `priors` and metrics take `clopper_pearson` too.
+A trial is a fresh target, fresh noise and one attack; thresholds and settings of the
+attack are fixed on other trials. A violation beyond chance means that the bound or the
+noise is wrong, or that the attack knew too much. Seeing no violation proves nothing.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,10 @@
 """Reconstruction robustness (ReRo): the bound on the success of every attack.
 
 `rero_bound` takes a mechanism, which says how a training was made private, and kappa,
-the success without the release, and returns the least bound on gamma, that with it.
-`informed bound`, runs, `calibration` and `plots` call it.
+the success without the release. It returns the least bound on gamma, the success with
+the release. `informed bound`, runs, `calibration` and `plots` call it. Users may add
+bounds by `register_bound`, and convert gamma to delta by `implied_delta`. `decimal` and
+`rounded_up` write numbers for the command line and reports.
 
     import dp
     run = dp.PoissonGaussian(
@@ -77,10 +79,10 @@ _REGISTERED: dict[str, Bound] = {}
 
 
 def register_bound(name: str, bound: Bound) -> None:
-    """Add a user's bound to those of `rero_bound`, and so of `informed bound`.
+    """Add a user's bound to those of `rero_bound`, until this process ends.
 
-    It has to hold for every attack on every mechanism for which it returns a value,
-    because `rero_bound` reports the least of all bounds.
+    The bound has to hold for every attack on every mechanism for which it returns a
+    value, because `rero_bound` reports the least of all bounds.
 
     Args:
       name: what the bound is called in `ReRoBound.by` and `ReRoBound.all`.

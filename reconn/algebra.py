@@ -1,7 +1,7 @@
 """Linear algebra for kernel ridge regression: by NumPy, or on a faster accelerator.
 
-`ridge` calls it, whose matrices have a row and a column per shadow model. Products of
-features are in float32, all else in float64. An accelerator's last digits differ.
+`ridge` calls these functions; its matrices have a row and a column per shadow model.
+Products of features are in float32, all else in float64. Last digits vary by device.
 """
 
 import functools
@@ -16,7 +16,7 @@ from jaxtyping import Float, Float32
 
 from shadow import devices
 
-_TRIED = 1000  # rows of a matrix that both invert, to measure which is faster
+_TRIED = 1000  # rows of a matrix that NumPy and the accelerator both invert, timed
 # Multiplications that NumPy has done on a few cores, in a second or three, before XLA
 # has compiled the program for an accelerator. It compiles one for every shape, and
 # each label has as many models as it happens to have: the regression of 2,000 models
@@ -49,7 +49,7 @@ def inverse(matrix: Square) -> Square:
 def solve(
     matrix: Square, values: Float[np.ndarray, "rows columns"]
 ) -> Float[np.ndarray, "rows columns"]:
-    """Return matrix^-1 values; the positive definite matrix is overwritten."""
+    """Return matrix^-1 values; may overwrite the positive definite matrix."""
     if not _on_device(float(len(matrix)) ** 3, _ARRAYS * matrix.nbytes):
         factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True)
         return scipy.linalg.cho_solve(factor, values)

@@ -1,4 +1,4 @@
-"""The newest checkpoint of a reconstructor network, from which `network` resumes."""
+"""The newest checkpoint of `steps.Steps`' state, from which `network` resumes."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ import orbax.checkpoint as ocp
 
 
 def open_manager(workdir: Path) -> ocp.CheckpointManager:
-    """Open Orbax's manager, which keeps only the newest checkpoint."""
+    """Open Orbax's manager of `workdir/checkpoints`, which keeps only the newest."""
     options = ocp.CheckpointManagerOptions(
         max_to_keep=1, enable_async_checkpointing=False
     )
@@ -15,7 +15,7 @@ def open_manager(workdir: Path) -> ocp.CheckpointManager:
 
 
 def save(manager: ocp.CheckpointManager, state: Any, history: list) -> None:
-    """Save a checkpoint, numbered by the completed epochs."""
+    """Save the state of training and its history, which has an entry per epoch."""
     args = ocp.args.Composite(
         state=ocp.args.StandardSave(state), history=ocp.args.JsonSave(history)
     )

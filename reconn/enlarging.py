@@ -2,13 +2,12 @@
 
 `modules` builds the network for CIFAR-10 with it. A transposed convolution puts zeros
 between the pixels of its input, and XLA's CPU convolutions multiply by those zeros in a
-slow loop. Four convolutions of stride 1 give the same: at Table VII's sizes the loss
-and its gradient take a tenth of the time (`benchmarks/reconn.py`). Each pixel of the
-output meets only those rows and columns of the kernel that fall on pixels of the input:
-the odd ones at even places, the even ones at odd places. So four kernels of 3 x 3, one
-for each pair of parities, give the four outputs of each pixel of the input (Shi et al.
-2016, "Is the deconvolution layer the same as a convolutional layer?",
-arXiv:1609.07009).
+slow loop. Four convolutions of stride 1 give the same: for Table VII of Balle et al.
+2022 the loss and its gradient take a tenth of the time (`benchmarks/reconn.py`). Each
+pixel of the output meets only those rows and columns of the kernel that fall on pixels
+of the input: the odd ones at even places, the even ones at odd places. So four kernels
+of 3 x 3, one for each pair of parities, give the four outputs of each pixel of the
+input (Shi et al. 2016, arXiv:1609.07009).
 """
 
 import haiku as hk
@@ -48,7 +47,7 @@ def transposed(
     images: Float[Array, "images rows columns depth"],
     kernel: Float[Array, "side side channels depth"],
 ) -> Float[Array, "images rows2 columns2 channels"]:
-    """Return `lax.conv_transpose` of stride 2, padding "SAME" and a kernel of 5 x 5."""
+    """Compute `Enlarging`: `lax.conv_transpose` of stride 2, "SAME", 5 x 5 kernels."""
     count, rows, columns, depth = images.shape
     channels = kernel.shape[2]
     halves = _by_parity(kernel, axis=0)

@@ -1,9 +1,10 @@
 """Standardised features of released weights, the input of every learned reconstructor.
 
-`trainer` calls `fit`, which measures mean and variance on shadow models, and `read`,
-which standardises these. A `Reconstructor` standardises releases by the same
-statistics. Features that don't vary beyond float32 rounding (weights of always-black
-pixels: 14 % on MNIST) carry nothing about the target and are dropped.
+`trainer` and `informed.attacks.inversion.label_shadows` call `fit`, which measures mean
+and variance on shadow models. `trainer` calls `read`, which standardises these models;
+`refined` calls `room`. A `Reconstructor` standardises releases by the same statistics.
+Features that don't vary beyond float32 rounding (weights of always-black pixels: 14 %
+on MNIST) carry nothing about the target and are dropped.
 """
 
 import dataclasses

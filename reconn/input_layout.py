@@ -2,7 +2,9 @@
 
 A plain network sees the features of theta alone. One that refines the guesses of kernel
 regression (`refined`) sees, after these, the guesses and the votes for each label.
-`trainer` makes a layout; builders of networks (`modules`, `residual`) take it.
+`trainer` makes a layout, `reconstructor` makes it again on loading, and
+`informed.experiment.feasible` to check settings. Builders of networks (`modules`,
+`residual`) take it.
 """
 
 import dataclasses
@@ -21,12 +23,12 @@ class InputLayout:
     """The parts of a row: features, images that guess the target, votes.
 
     Attributes:
-      num_features: features of theta, at the beginning of a row.
+      num_features: the number of features of theta, at the beginning of a row.
       image_shape: (height, width, channels) of a target.
       pictures: the features that form pictures (`pictures`); None: none do.
-      num_labels: labels among the models that train.
-      num_guesses: images after the features; the first is the one to correct.
-      num_votes: numbers after these: one per label, or none.
+      num_labels: the number of different labels among the models that train.
+      num_guesses: the number of images after the features; the first one is corrected.
+      num_votes: the number of votes after the images: one per label, or none.
     """
 
     num_features: int

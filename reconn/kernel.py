@@ -1,10 +1,11 @@
 """Reconstruct images from released weights theta by kernel ridge regression, per label.
 
-`trainer` and `refined` fit it. It takes the place of the paper's network, which
+`trainer` and `refined` fit this. It takes the place of the paper's network, which
 overfits where shadow models are few. For one label, the target is a smooth function of
 theta, and kernel ridge regression (`ridge`) fits it in closed form. Another regression,
 over all labels, predicts the label of a release, with features weighted by
-between-label variance. A second look (`second_look`) takes a third off the error.
+between-label variance. A second look (`second_look`), a regression of the first guess's
+error, takes a third off that error. `reconstructor` loads what `save` wrote.
 
 Under noise theta carries little information, and a regression that fits it closely ends
 farther from the target than the mean image. So validation models choose the ridge,
@@ -13,8 +14,7 @@ average over labels instead of taking the likeliest, which helps where labels ca
 predicted.
 
 On MNIST (fixed set of 1,000) it needs a fifth of the network's shadow models for the
-same error, and no optimiser. Models of other labels didn't help, nor did a whitened
-distance.
+same error, and no optimiser.
 """
 
 import dataclasses
@@ -34,10 +34,10 @@ from reconn.second_look import LEAST, SecondLook, Surrogate
 from shadow import bars, checks, files, views
 from shadow.records import NotMadeError
 
-Votes = Float[np.ndarray, "models labels"]
+Votes = Float[np.ndarray, "models labels"]  # outputs of the label regression
 # Incremented when the same configuration gives other results; see `shadow.records`.
 REVISION = 5
-SUMS = "sha256.json"
+SUMS = "sha256.json"  # written last, so it marks a complete folder
 _QUERIES_AT_ONCE = 2048
 _TRIED = 1000  # models of a label on which ridges are tried, at most
 _LEFT_OUT = ("votes", "first", "second")  # of `LeftOut`; one file for each
@@ -52,7 +52,7 @@ class Kernel(Method):
       scale: the kernel's width, in medians of the squared distances.
       ridge: added to the kernel's diagonal, which is 1. None: chosen among `RIDGES` on
         validation models.
-      voters: models that the label regression uses, at most; 8 bytes x voters^2.
+      voters: models that the label regression uses, at most; it takes 8 voters^2 bytes.
     """
 
     kind = "kernel"
@@ -73,7 +73,7 @@ class Kernel(Method):
         return {self.kind: REVISION, "view": views.REVISION}
 
     def learn(self, run: Run) -> "KernelRegression":
-        """Fit, judge on the validation models, and save; or read what was saved."""
+        """Fit and save, or read what was saved; the error goes to metrics.jsonl."""
         started = time.monotonic()
         model, _ = learned(self, run)
         metrics = run.workdir / "metrics.jsonl"
@@ -101,8 +101,8 @@ class LeftOut:
     Attributes:
       votes: the votes for each label.
       first, second: images by the regression of their true label, at both looks; the
-        same where a label has no second one. A second look leaves a model out of its
-        own surrogate and correction, but not out of the other models' first looks. So
+        same where a label has no second one. A second look leaves a model out of the
+        regressions that it adds, but not out of the other models' first looks. So
         its error is larger than that of a release: 0.0033 against 0.0025 on MNIST, and
         0.0101 against 0.0085 by five folds.
       labels: their true labels.
@@ -126,8 +126,8 @@ class KernelRegression:
       image_shape: (height, width, channels).
       of_label: label -> the regression of its images.
       label: the regression of the labels.
-      label_relevance: (features,), the factors of its features.
-      second: label -> its second look; empty where that didn't help.
+      label_relevance: (features,), factors of the features that `label` takes.
+      second: label -> its second look; empty where second looks didn't help.
       mixed: whether images are averaged over labels, by their probabilities.
     """
 
@@ -164,7 +164,7 @@ class KernelRegression:
         Args:
           features: features of the models.
           votes: the votes for their labels.
-          left_out: predictions that replace these, if models are the training models.
+          left_out: the predictions to use instead, if these are the training models.
         """
         labels, first, second = None, None, None
         if left_out is not None:
@@ -243,6 +243,7 @@ def fit(
         labels. None: the least ridge is taken, and nothing is averaged.
       leave_out: also predict every training model as if it had been left out.
       progress: show a bar.
+    Returns: the regression; with `leave_out` those predictions, else None.
     """
     flat, scale = images.reshape(len(images), -1), kernel.scale
     classes = np.unique(labels)
@@ -405,7 +406,7 @@ def _second_looks(
 def learned(
     kernel: Kernel, run: Run, *, leave_out: bool = False
 ) -> "tuple[KernelRegression, LeftOut | None]":
-    """Fit on the training models and save, or read what was saved."""
+    """Fit on the training models and save, or read what was saved (`refined` too)."""
     folder, beside = run.workdir / "kernel", run.workdir / "left_out"
     arrays = run.features, run.images, run.labels
     features, images, labels = (values[: run.num_train] for values in arrays)

@@ -1,6 +1,7 @@
 """The interface of learned reconstructors: common settings, and one training run.
 
 `trainer` hands a `Run` to the `learn` of a `Method`: `Kernel`, `Network` or `Refined`.
+A run has no release and no target of one.
 """
 
 import dataclasses
@@ -55,9 +56,10 @@ class Run:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Method:
-    """A way to learn a reconstructor: `Kernel`, `Network` or `Refined`.
+    """Settings that `Kernel`, `Network` and `Refined` share; these add `learn(run)`.
 
     Attributes:
+      kind: the name of the method in run.json.
       models: the number of shadow models that are used, from the first on; None: all.
       standardise: features to zero mean and unit variance (the paper's choice), or raw.
       clip: standardised weights are cut to [-clip, clip].

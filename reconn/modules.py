@@ -6,11 +6,12 @@ A user hands `reconn.Network` a module, which is one of three things:
     a pair (init, apply): init(key, inputs, training=...) -> params and
         apply(params, key, inputs, training=...) -> images, as `hk.transform` gives it
     a builder: an object with build(layout), which returns one of the two; see
-        `reconn.input_layout`. There are `reconn.mlp` (Table V),
+        `reconn.input_layout`. There are `reconn.mlp` (Table V of Balle et al. 2022),
         `reconn.transposed_cnn` (Table VII) and `reconn.residual_cnn`
 
 `network`, `refined` and `reconstructor` call `build`, which turns all of them into pure
-functions (`Pure`). `steps` trains the discriminator of the loss.
+functions (`Pure`); the other functions save and restore the network's arrays for these
+and `trainer`. `steps` trains the discriminator of the loss (`patch_discriminator`).
 """
 
 import dataclasses

@@ -1,10 +1,10 @@
 """The reconstructor network (RecoNN) of Balle et al. 2022: its settings and training.
 
-`trainer` and `refined` train it. Training writes a line of metrics per epoch. After an
-epoch it saves a checkpoint, if the last one is half a minute old, or older where saving
-would exceed about a tenth of the run time, and after the last epoch. An interrupted run
-resumes from its checkpoint with the same batches. On a CPU it ends with the same
-weights as an uninterrupted run; a GPU adds numbers in varying order.
+`trainer` and `refined` train it. Training writes a line per epoch to metrics.jsonl. It
+saves a checkpoint after an epoch if the last one is half a minute old (older where
+saving would exceed about a tenth of the run time), and after the last epoch. An
+interrupted run resumes from its checkpoint with the same batches. On a CPU it ends with
+the same weights as an uninterrupted run; a GPU adds numbers in varying order.
 """
 
 import dataclasses

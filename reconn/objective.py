@@ -53,7 +53,7 @@ class Loss:
 
 
 def pixels(reconstructed: Batch, images: Batch, loss: Loss) -> Float32[Array, ""]:
-    """Return the weighted absolute and squared errors per pixel."""
+    """Return the weighted errors per pixel; `network` validates by them too."""
     error = reconstructed - images
     return loss.mae * jnp.mean(jnp.abs(error)) + loss.mse * jnp.mean(jnp.square(error))
 

@@ -1,4 +1,4 @@
-"""Optimisers that `network` takes: Adam with warm-up and a cosine schedule, RMSProp."""
+"""Optimisers for `Network` and `Refined`: Adam with a cosine schedule, and RMSProp."""
 
 import dataclasses
 import functools
@@ -59,7 +59,7 @@ def adam_cosine(
 
 
 def rmsprop(*, learning_rate: float = 1e-3, warmup_epochs: float = 0.0) -> Scheduled:
-    """Return RMSProp at a constant rate, as in Table V.
+    """Return RMSProp at a constant rate, as in Table V of Balle et al. 2022.
 
     Its second moments begin at 1: from 0 the first steps are so large that ReLUs die.
     """

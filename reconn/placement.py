@@ -1,9 +1,9 @@
 """Training of a network on several devices, which share batches and large arrays.
 
 Data parallel and fully sharded: every device computes its share of each batch, and
-keeps its share of every large array with a side that can be divided, and of its
-moments. Table VII's first layer alone is 0.9 GB, and three times that with Adam's
-moments. `network` and `steps` use it.
+keeps its share of every large array with a side that can be divided, and of the
+optimiser's moments of that array. The first layer for CIFAR-10 alone is 0.9 GB, and
+three times that with Adam's moments. `network` and `steps` place arrays by `Placement`.
 """
 
 import dataclasses
@@ -51,7 +51,7 @@ class Placement:
         return len({device.process_index for device in self.devices}) > 1
 
     def meet(self, place: str) -> None:
-        """Wait here for the other processes, up to an hour.
+        """Wait for the other processes to call this with the same name, up to an hour.
 
         Collective operations on CPUs give up after 30 seconds, and reading a data set
         may take some processes longer than that.

@@ -1,12 +1,13 @@
 """A trained reconstructor: the attack that `trainer.train` returns, and its files.
 
-It is kept in a folder, never as a pickle, which would run code. The arrays in
-reconstructor.safetensors are standardiser/mean, standardiser/scale, standardiser/clip,
-shrinkage/mean, shrinkage/factor, held_out/errors and, of a network,
-network/MODULE/NAME; of a module other than `mlp` and `transposed_cnn` also program, its
-inference as `jax.export` serialises it; of a refined kernel refinement/weight. The
-points of a kernel regression, which may be gigabytes, are mapped from separate files;
-see `kernel`. run.json has the settings.
+`informed` runs it as an attack; it trains nothing. It is kept in a folder, never as a
+pickle, which would run code. The arrays in reconstructor.safetensors are
+standardiser/mean, standardiser/scale, standardiser/clip, shrinkage/mean,
+shrinkage/factor, held_out/errors and, of a network, network/MODULE/NAME; of a module
+other than `mlp` and `transposed_cnn` also program, its inference as `jax.export`
+serialises it; of a refined kernel refinement/weight. The points of a kernel regression,
+which may be gigabytes, are mapped from separate files; see `kernel`. run.json has the
+settings.
 """
 
 import dataclasses
@@ -41,19 +42,19 @@ Model = TrainedNetwork | KernelRegression | RefinedKernel
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Reconstructor:
-    """The attack phi(theta), learned from shadow models: Balle et al. 2022, Section IV.
+    """An attack learned from shadow models: phi of Balle et al. 2022, Section IV.
 
-    THREAT: knows D_-, A and, where it is shared, the initialisation, all by way of the
-    shadow models it trained itself; has public images to train them on. Any release:
-    all weights, some layers, logits.
+    THREAT: knows the fixed set D_-, the training algorithm A and, where it is shared,
+    the initialisation, all by way of the shadow models it trained itself; has public
+    images to train them on. Any release: all weights theta, some layers, logits.
 
     Attributes:
       view: the view of theta it was trained on: "fingerprint", and "what" in words.
       standardiser: turns a release into the model's input.
-      model: turns that into images.
+      model: turns the input into images, and labels if it predicts any.
       shrinkage: draws images towards the mean image where theta says little.
       errors: truth minus guess on validation models, at most 1,000; they show how
-        errors at known pixels relate to those at the others.
+        errors at known pixels relate to errors at the other pixels.
     """
 
     view: Mapping[str, str]

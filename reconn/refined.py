@@ -2,9 +2,10 @@
 
 `trainer` trains it. Kernel regression captures which weights move together, but not
 what targets look like: its errors are blur and ghosts. A network learns that from the
-same shadow models. Its inputs are the kernel's two looks, its votes for each label, the
-weights of the first layer as pictures, and the other weights; its output is the
-correction. It is trained on guesses for models that were left out of the kernel.
+same shadow models. Its inputs are the kernel's two looks (its first guess, and that
+corrected once by `second_look`), the kernel's votes for each label, the weights of the
+first layer as pictures, and the other weights; its output is the correction. It is
+trained on guesses for models that were left out of the kernel.
 
 Validation models decide the weight of the correction, which may be 0.
 """
@@ -30,7 +31,7 @@ from shadow import checks
 
 # Incremented when the same configuration gives other results; see `shadow.records`.
 REVISION = 1
-_LOOKS = 2
+_LOOKS = 2  # guesses of the kernel in a row: of its last look, and of its first
 _ROWS_AT_ONCE = 2048
 Rows = Float32[np.ndarray, "models inputs"]
 
@@ -108,7 +109,7 @@ class Refined(Method):
         }
 
     def learn(self, run: Run) -> "RefinedKernel":
-        """Fit the kernel, train the network on left-out guesses, and weigh both."""
+        """Fit and save the kernel, train on its left-out guesses, and weigh both."""
         layout, network = _with_guesses(run.layout), self.network()
         if run.kept:  # refuse a module that can't be saved before minutes are spent
             pure = modules.build(network.module, layout)

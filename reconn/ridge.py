@@ -4,10 +4,10 @@
 
 with d the squared distance and width a multiple of its median: an inverse multiquadric.
 `kernel` predicts images and labels from weights. `second_look` predicts weights from
-images, then the error of a guess. It has to learn from errors like those on a release,
-so each shadow model is predicted as if it had been left out; the closed form gives all
-of these from one solve. `informed.attacks.inversion.label_shadows` predicts images from
-which inversion starts.
+images, then the error of a guess. That error has to be like one on a release, so each
+shadow model is predicted as if it had been left out; the closed form gives all these
+predictions from one solve. `informed.attacks.inversion.label_shadows` predicts images
+from which inversion starts.
 """
 
 import dataclasses
@@ -137,7 +137,7 @@ def squared_distances(
 
 
 def similarity(distances: np.ndarray, width: float) -> np.ndarray:
-    """Compute the inverse multiquadric in place."""
+    """Return the inverse multiquadric k; overwrites the distances."""
     distances /= width
     distances += 1
     np.sqrt(distances, out=distances)

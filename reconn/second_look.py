@@ -1,4 +1,4 @@
-"""A second regression, which corrects the image that the first (`kernel`) answers.
+"""A second regression per label, for `kernel`, which corrects the first one's answer.
 
 The weights theta depend nonlinearly on the image, so pixels interact, and a regression
 from theta to images blurs. A surrogate of training for one label, a regression from
@@ -6,7 +6,7 @@ images to theta, predicts theta at the first answer. A further regression predic
 answer's error from the residual of theta and the answer itself.
 
 All of it is learned from the same shadow models. Each model is left out of its first
-answer and of its surrogate, so that its residual is about that of a release.
+answer and of its surrogate, so the residual of its theta is about that of a release.
 
 Source: ours. It is one step of an inversion of training, learned instead of derived.
 """
@@ -83,10 +83,10 @@ class Surrogate:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class SecondLook:
-    """A correction of first answers: a surrogate of A, and a regression of the error.
+    """A correction of first answers, by a surrogate of training and another regression.
 
     Attributes:
-      surrogate: the function that stands for A.
+      surrogate: the function that stands for training.
       error: the regression from residuals of theta and the answer to target less
         answer.
     """

@@ -3,8 +3,8 @@
 Where the weights theta say little, as under the noise of private training, a
 reconstructor that was fitted to noise ends farther from the target than the mean image,
 which the adversary has anyway. The best mixture of reconstruction and mean image, on
-validation shadow models, has a closed form. It is used only where it is better by two
-standard errors. `trainer` fits it, `reconstructor` applies it.
+validation shadow models, has a closed form. It is used only where it beats the plain
+reconstruction by two standard errors. `trainer` fits it, `reconstructor` applies it.
 
 Source: least squares in one unknown; the idea is James and Stein's.
 """
@@ -39,8 +39,8 @@ class Shrinkage:
     ) -> "Shrinkage":
         """Choose the factor of least squared error on validation models.
 
-        It is 1 where that isn't better by two standard errors over the models, as with
-        few validation models.
+        It is 1 where the best factor isn't better than 1 by two standard errors over
+        the models, as with few validation models.
         """
         moved = (predicted - mean).astype(np.float64).reshape(len(predicted), -1)
         wanted = (truth - mean).astype(np.float64).reshape(len(truth), -1)

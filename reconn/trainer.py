@@ -1,9 +1,9 @@
 """Training of a reconstructor on shadow models: `reconn.train`.
 
 Takes shadow models and a method (`Kernel`, `Network`, `Refined`); returns an attack.
-Users, runs and audits call it. It sees no released model and no target of one:
-statistics, training and the choice of the best epoch use shadow models only, of which
-the last ones validate.
+Users call it, and runs and audits by `informed.attacks.shadow_trained`. It sees no
+released model and no target of one: statistics, training and the choice of the best
+epoch use shadow models only, of which the last ones validate.
 """
 
 import contextlib
@@ -59,11 +59,11 @@ def train(
         kept.
       view: the view of theta that the attack gets; default: all weights.
       start: a network of the same architecture whose parameters training begins with,
-        such as that of another fixed set (Figure 12 of Balle et al. 2022). It keeps its
-        features, standardised by the new shadow models. None: random parameters.
+        such as that of another fixed set (Figure 12 of Balle et al. 2022). The network
+        keeps its features, standardised by the new models. None: random parameters.
       devices: the devices that share batches and large arrays; None: all accelerators,
-        or else one CPU device per process. A run may continue on others. They may
-        belong to several processes (`jax.distributed`), which all call this.
+        or else one CPU device per process. A run may continue on other devices. They
+        may belong to several processes (`jax.distributed`), which all call this.
       progress: show a bar with the time left.
       on_epoch: called after each epoch.
     Returns: the attack: the kernel regression, the network of the epoch that

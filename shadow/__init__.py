@@ -5,7 +5,7 @@ attacks from such models; `informed` attacks released ones.
 
 data       images and labels; fixed set, shadow targets, test targets
 sources    data sets by name
-victims    the models under attack, and theta as a vector
+victims    the models under attack, and their weights theta as a vector
 training   the training algorithm A
 factory    training by A for thousands of targets at once
 store      the (weights, target) data set on disk

@@ -1,4 +1,4 @@
-"""Progress of training and attacks on stderr: tqdm's bars, else a line a minute."""
+"""Progress of long loops on stderr: a bar of tqdm, or in a log file a line a minute."""
 
 import sys
 from collections.abc import Iterable

@@ -1,13 +1,14 @@
 """The files of a shadow data set: (weights, target) pairs in blocks, as zarr v3.
 
-Many workers fill a store in a folder or a bucket; attacks read it (see `store`).
+`store.Store` is the subclass that trains the models. Many workers fill a store in a
+folder or a bucket; attacks that learn read it.
 
 A store is a zarr group, a manifest and one commit per block:
 
     manifest.json          record (configuration, versions), layout, zarr metadata,
                            checksums of whole arrays; sealed; comes last
     weights/ images/ labels/              one zarr chunk per block
-    fixed_images/ fixed_labels/           D_-, so that a store is all an attack needs
+    fixed_images/ fixed_labels/           fixed set; a store is all an attack needs
     fixed_indices/ shadow_indices/ test_indices/
     initialisation/        theta_0, where it is shared
     attempts/000012.ID.json    announces what a worker will put: checksums, device
@@ -19,20 +20,19 @@ agree to rounding. Any number of workers may fill a store, on any machines, and 
 killed at any moment; only this order coordinates them, in which no data are ever
 overwritten (`shadow.places`):
 
-1. announce the attempt: the SHA-256 of each array that will be put;
+1. announce the attempt (`commits`): the SHA-256 of each array that will be put;
 2. put each array's chunk, if it is absent;
 3. read back what is stored, whoever put it, and hash it;
 4. put the commit of what is stored, if it is absent. A block without one doesn't exist.
 
 The first writer wins. A worker that finds a commit adopts it, so a straggler changes
-nothing; one that finds data without a commit adopts them if an attempt of this very
-store announced exactly these bytes. So a dead worker's data never block a block, and
-its weights may be committed with another's images, which are the same. Unannounced data
-(of a worker of an earlier store at this place, or damaged) are deleted and put again.
+nothing. A worker that finds data without a commit adopts the data if an attempt of this
+very store announced exactly these bytes. So a dead worker's data never block a block,
+and its weights may be committed with another's images, which are the same. Unannounced
+data (damaged, or of an earlier store at this place) are deleted and put again.
 
 Chunks keep the plain names by which zarr finds them, so any zarr reader can open a
-store as it is, and nothing is stored twice. The announcement does what a name per
-attempt would: bytes count only if their maker announced their checksum beforehand.
+store as it is, and nothing is stored twice.
 
 In one case a worker's chunk can be lost: two workers find the same unannounced data at
 the same moment, and the slower deletes what the faster has just put. The commit then
@@ -67,8 +67,10 @@ _DISCARDS = 3  # times that unannounced data are deleted and put again
 class Blocks:
     """The blocks of an existing store; see the module's docstring for its files.
 
-    Args:
-      path: a folder, or an address such as "s3://bucket/mnist/shadow"; see `places.at`.
+    Attributes:
+      place: where the files lie; made from `path`, a folder or an address such as
+        "s3://bucket/mnist/shadow" (`places.at`).
+      manifest: the content of manifest.json (`manifests`).
     Raises:
       NotMadeError: there is no store.
       CorruptBlockError: its manifest is damaged.

@@ -1,6 +1,6 @@
 """Checks of configurations and arguments, with one-line errors; hashes for records.
 
-It adds to `dp.domain` dataclasses built from plain mappings, and paths of fields.
+For all packages but `dp`. Beside `dp.domain`, it builds dataclasses of plain mappings.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 """Exact and near copies among images, which would make an attack's success trivial.
 
 A target of which the adversary has a copy is known without any attack. So `data.split`
-leaves out exact copies, and metrics count near ones. Images are compared as numbers:
-0.0 and -0.0 are one value in two patterns of bits.
+leaves out exact copies, and `informed` counts exact and near ones (`find`, `among`).
+Images are compared as numbers: 0.0 and -0.0 are one value in two patterns of bits.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ class Copies:
 
     Attributes:
       exact: (targets,), whether another image is equal in every number.
-      near: (targets,), whether none is equal, but one is within `NEAR` (MSE per pixel).
+      near: (targets,), whether it isn't exact, but some image is within `NEAR` (MSE).
     """
 
     exact: Bool[np.ndarray, " targets"]

@@ -2,7 +2,8 @@
 
 The three disjoint parts of Section V-A (Balle et al. 2022): the fixed set D_- that the
 adversary knows, the shadow targets of the adversary's models, and the test targets that
-the adversary has no exact copy of. `sources` loads data; `factory` trains on the parts.
+the adversary has no exact copy of. `sources` makes `Examples`, users, runs and audits
+call `split`, and `factory` trains on the parts.
 """
 
 import dataclasses
@@ -123,7 +124,7 @@ class Examples:
         )
 
     def means(self, wanted: np.ndarray, dtype: Any = None) -> np.ndarray:
-        """Return the mean image of each label; of all images where it has none.
+        """Return the mean image of each label; of all images where a label has none.
 
         Args:
           wanted: (labels,), the labels.

@@ -1,8 +1,9 @@
 """The hardware of this machine: cores, caches, memory, JAX devices, determinism.
 
-Training asks here whether it runs on a CPU or on an accelerator. So
-`as_on_an_accelerator` can make a CPU trace the programs of an accelerator, to plan for
-one, to compile for one, and to test them.
+Training asks here whether it runs on a CPU or on an accelerator (`cache_bound`). So
+`as_on_an_accelerator` can make a CPU trace the programs of an accelerator; benchmarks
+and tests do. Commands of `informed` set devices up before JAX starts (`one_a_core`,
+`make_deterministic`, `cpu_only`); `commits` records the `kind` of device.
 """
 
 import contextlib
@@ -67,7 +68,7 @@ def cache_bound() -> bool:
 
 @functools.cache
 def columns_alike() -> bool:
-    """Test whether matrix products sum all columns in the same order.
+    """Test whether matrix products sum all columns in one order, for `parallel`.
 
     Without AVX-512 the library behind XLA's products on a CPU (oneDNN, jaxlib 0.10)
     sums the last few in another order, in some layouts, at widths from 8 to 8,000:
@@ -222,8 +223,8 @@ def kind() -> str:
 def repeats_bits(kind: str) -> bool:
     """Return whether two processes on devices of this kind make the same bits.
 
-    On a GPU XLA chooses kernels by timing them anew in each process, unless flags
-    forbid it (`DETERMINISTIC`).
+    `informed shadow verify` relies on it. On a GPU XLA chooses kernels by timing them
+    anew in each process, unless flags forbid it (`DETERMINISTIC`).
 
     Args:
       kind: what `kind` returned.

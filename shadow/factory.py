@@ -270,7 +270,7 @@ class Factory:
         return publish(developer.train(targets), view)
 
     def starts(self, ids: np.ndarray) -> Float32[np.ndarray, "models params"]:
-        """Return the secret theta_0 of some models, by their numbers.
+        """Return the secret theta_0 of models by their numbers, to check seed attacks.
 
         Raises: ValueError: A makes theta_0 itself.
         """

@@ -1,4 +1,7 @@
-"""Atomic writing of results and stores: a file is either complete or absent."""
+"""Atomic writing of results and stores: a file is either complete or absent.
+
+All code that keeps results calls it, so a killed process never leaves half a result.
+"""
 
 import contextlib
 import json

@@ -3,8 +3,8 @@
     pictures/cat/1.png
     pictures/dog/7.jpg
 
-`sources.load` reads it. Classes are numbered in the order of their names. All pictures
-have one size, and are all grey or all in colour.
+`sources` calls `read`, `classes` and `digest`. Classes are numbered in the order of
+their names. All pictures have one size, and are all grey or all in colour.
 """
 
 import hashlib

@@ -4,8 +4,9 @@ At the known pixels the adversary sees how wrong a guess is, and errors of neigh
 pixels correlate. So `Known.completed` corrects the unknown pixels of learned attacks
 and the mean image, by a regression of errors there on errors at known pixels. It is
 fitted on images that the adversary knows completely. For the mean image this gives the
-prior's conditional mean, as in `dp.priors.gaussian_given`. `experiment.pipeline` makes
-it, `Knowledge.known` carries it, and inversion reads it too.
+prior's conditional mean, as in `dp.priors.gaussian_given`.
+`informed.experiment.pipeline` makes a `Known`, with a mask by `rows_of`.
+`threat.Knowledge` carries it to attacks; inversion takes the known pixels as given.
 
 Source: Balle et al. 2022, Section II-C.
 """

@@ -1,4 +1,4 @@
-"""Time limits of attacks in runs and audits: an exception by a timer, and a clock."""
+"""Time limits of attacks in audits and `informed.play`: an exception, and a clock."""
 
 import contextlib
 import signal

@@ -1,8 +1,9 @@
 """The manifest of a shadow store: the file that says how its models were trained.
 
-`blocks` and `store` read it first; it is written last, and sealed. It holds the record
-(configuration, content of the data, versions), sizes, the layout of theta, zarr's
-metadata, and the checksums of arrays that are not cut into blocks.
+`store` makes it (`of`, `put_empty`), and `blocks` reads it before all else. It is
+written last, with a checksum of itself. It holds the record (configuration, content of
+the data, versions), sizes, the layout of weights, zarr's metadata, and checksums of
+arrays that are not cut into blocks.
 """
 
 import dataclasses
@@ -21,7 +22,7 @@ from shadow.records import ConfigurationMismatchError, NotMadeError, Record
 from shadow.victims import architectures
 from shadow.zarr_files import ArraySpec
 
-FORMAT = 5
+FORMAT = 5  # of stores; those of another format are refused
 MANIFEST = "manifest.json"
 PER_MODEL = ("weights", "images", "labels")
 _DIMENSIONS = {

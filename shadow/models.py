@@ -14,7 +14,7 @@ from shadow.victims import Slice
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class ShadowModels:
-    """Trained models and the targets they were trained on, in memory.
+    """Trained models and their targets in memory, as audits and `Store.read` make them.
 
     Attributes:
       weights, images, labels: one row per model.

@@ -1,6 +1,7 @@
 """Parallel runs of a training algorithm A: batched over devices, or in processes.
 
-The factory trains models by it, inversion and seed attacks retrain. Runs (rows) go in
+The factory trains models by `Runs`. Inversion and seed attacks retrain by `Runs`, and
+divide programs of theirs by `sharded`; `width` measures a `program`. Runs (rows) go in
 batches of fixed width, filled with copies of a row that are dropped. So the compiled
 program, and with it a model's bits, never depends on the other models of a batch. On
 some processors bits depend on a row's place in the batch; then its number decides the
@@ -29,6 +30,7 @@ from shadow.training.algorithm import Algorithm, Draw
 # Compiled programs that are kept: those of both roles of a few algorithms.
 _KEPT = 4
 _compiled: dict[tuple[int, str], tuple[Callable, Algorithm]] = {}
+# An argument that each device has whole, and one divided by rows.
 EVERYWHERE, BY_ROW = PartitionSpec(), PartitionSpec("rows")
 
 
@@ -73,8 +75,8 @@ def program(
     Args:
       draw: number of a run -> its randomness, traced.
       on: devices that share the runs; None: all local ones.
-    Returns: (D_-, images (rows, targets, ...), labels (rows, targets), numbers of the
-      runs (rows,)) -> theta (rows, params).
+    Returns: (the fixed set D_-, images (rows, targets, ...), labels (rows, targets),
+      numbers of the runs (rows,)) -> weights theta (rows, params).
     """
 
     rows = (EVERYWHERE, BY_ROW, BY_ROW, BY_ROW)
@@ -103,7 +105,7 @@ def _shared(algorithm: Algorithm, draw: Callable[[Any], Draw]) -> Callable:
     """Compile `program` once for all draws of an A that differ only in their keys.
 
     Draws of shadow and of released models do. Keys are arguments of the program; a
-    shared theta_0 stays a constant in it, which decides last digits.
+    shared initialisation stays a constant in it, which decides last digits.
     """
     traced, shape = jax.make_jaxpr(draw, return_shape=True)(np.int32(0))
     whole = jax.tree.structure(shape)
@@ -188,8 +190,9 @@ class Runs:
       algorithm: the training algorithm A.
       fixed: images and labels of D_-.
       draw: number of a run -> its randomness; traced where A is batched.
-      width: rows at once on one device, or processes.
+      width: rows at once on one device, or handed to processes at once.
       dtype: the type of the images' numbers.
+    Attributes: `batched`, whether A runs on devices; `together`, rows at once on all.
     """
 
     def __init__(
@@ -203,7 +206,7 @@ class Runs:
     ) -> None:
         self.algorithm, self._draw, self._dtype = algorithm, draw, dtype
         self._width = width
-        # Length of theta; None, if A isn't batched: not known before the first run.
+        # Length that theta has to have if A isn't batched; None: that of the first run.
         self.size: int | None = None
         self.batched = algorithm.capabilities.batched
         self.together = width * (jax.local_device_count() if self.batched else 1)
@@ -334,7 +337,7 @@ def lanes(places: np.ndarray, width: int) -> np.ndarray:
 
 
 def kill_workers() -> None:
-    """End the processes that models are trained in, whatever they are doing."""
+    """Kill the processes that models are trained in, for `informed.cli.watchdog`."""
     executor = reusable_executor._executor
     for worker in list(getattr(executor, "_processes", None) or ()):
         with contextlib.suppress(ProcessLookupError):

@@ -1,9 +1,10 @@
 """Storage of stores and runs: a folder or a bucket, by a few operations safe on both.
 
-A place holds named contents ("commits/000012.json"). Contents are complete: a name
-appears with all its bytes or not at all. Stores rest on `put_if_absent`: of any number
-of writers, in any number of processes and on any number of machines, exactly one
-succeeds. A folder does it by a hard link, a bucket by a conditional put
+`blocks`, `manifests` and `informed.experiment` call it. A place holds named contents
+("commits/000012.json"). Contents are complete: a name appears with all its bytes or not
+at all. Stores rest on `put_if_absent`: of any number of writers, in any processes and
+on any machines, exactly one succeeds. A folder does it by a hard link, a bucket by a
+conditional put
 ("If-None-Match: *"), which S3, Google's, Azure's and most S3-compatible stores support.
 
 Temporary errors of a bucket are retried. A retried put whose first answer was lost may

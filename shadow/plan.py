@@ -1,8 +1,9 @@
 """The cost of a shadow data set in time, memory and disk, estimated before it is made.
 
-Time is measured on one batch of the real program on this machine. Memory is XLA's
-account of the program, plus the data. A program that doesn't fit is refused before it
-is run. `informed shadow plan` prints the plan.
+Time is measured on one batch of the real program on this machine, which is trained once
+or twice and dropped. Memory is XLA's account of the program, plus the data. A program
+that doesn't fit is refused before it is run. `informed.experiment.pipeline` calls
+`plan`, and `informed shadow plan` prints the result.
 """
 
 import dataclasses
@@ -32,7 +33,7 @@ class Plan:
       params: length of theta.
       store_bytes: weights and targets, not compressed.
       memory_bytes: the approximate peak memory of one process.
-      models_per_s: measured on this machine, all its devices.
+      models_per_s: speed, measured on all devices of this machine.
       devices: the number of devices of this machine.
       device: the kind of the devices.
       models_at_once: models trained at once on one device.
@@ -68,7 +69,7 @@ def plan(factory: Factory, targets: Examples, models: int) -> Plan:
         factory.algorithm.layout(fixed)[-1].stop,
         math.prod(fixed.image_shape),
     )
-    # D_- and all targets, in float32, and the models of two batches.
+    # The fixed set and all targets, in float32, and the models of two batches.
     memory = (
         _PROCESS + fixed.images.nbytes + 4 * models * pixels + 8 * together * params
     )

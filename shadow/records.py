@@ -3,8 +3,8 @@
 Every kept result (a store, a stage of a run, a reconstructor, a search) has a record
 with it: the configuration and the versions that decide its numbers. A later run
 compares its record with that one, and refuses to continue where a field differs, so
-that results of different settings are never mixed. `accepting_other_versions` lets
-versions differ.
+that results of different settings are never mixed; `accepting_other_versions` lets
+versions differ. Stores, `reconn.train`, runs, audits and `uninformed` call this.
 
 The versions are those of JAX, of this package and of users' functions, settings of JAX
 that decide random draws, and a revision of each component that took part (`REVISION` in
@@ -133,7 +133,7 @@ def _version(package: str) -> str:
 
 @contextlib.contextmanager
 def accepting_other_versions(accept: bool = True) -> Iterator[None]:
-    """Accept results of other versions inside, as if they were equal."""
+    """Accept results of other versions inside: `require_same` only lists them."""
     token = _accepting.set(accept)
     try:
         yield
@@ -201,7 +201,7 @@ class Clock:
     """Seconds that work took, summed over all calls that continued it.
 
     Args:
-      file: JSON; seconds by name.
+      file: JSON; seconds by name, which are the attribute `seconds` too.
     """
 
     def __init__(self, file: Path) -> None:

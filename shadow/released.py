@@ -1,7 +1,7 @@
 """The released weights of a user's model: named arrays of what training returns.
 
-Audits read them (`informed.audit.subject`). All of these arrays count as released, and
-form theta:
+Audits call this (`informed.audit.subject` and others). All of these arrays count as
+released, and form theta:
 
 tree of arrays       its leaves
 PyTorch              parameters and buffers (running statistics are released too); the
@@ -66,7 +66,7 @@ def _parts(result: Any) -> list[Part]:
 
 
 def left_out(result: Any) -> list[str]:
-    """Name the parts of what training returned that no attack here reads.
+    """Name the parts of what training returned that no attack reads, for audits.
 
     Returns: one such as "vocabulary/3 (str)" per leaf that isn't numeric. A fitted
       estimator inside a tree is named too: only its arrays of floats are read, and it
@@ -88,7 +88,7 @@ def left_out(result: Any) -> list[str]:
 
 
 def with_theta(estimator: Any, theta: np.ndarray) -> Any:
-    """Copy a fitted estimator, with the values of a theta in its arrays.
+    """Copy a fitted estimator, with the values of another model's theta in its arrays.
 
     Args:
       theta: (params,), all arrays of `parts`, flat, one after the other.

@@ -1,7 +1,7 @@
 """A check that a worker uses the GPU that Ray or Slurm reserved for it.
 
 A JAX without CUDA trains on the CPU, ten times slower, and its warning is easily missed
-on a cluster, where the node is paid for. Commands that train and Ray tasks call it.
+on a paid cluster. Commands that train call `prepare`, and Ray tasks `require`.
 """
 
 import os

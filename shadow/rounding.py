@@ -1,4 +1,4 @@
-"""Round released weights to float16, bfloat16 or int8, for `views` of fewer bits."""
+"""Round released weights to float16, bfloat16 or int8, for `views.Layers`."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from jaxtyping import Float, Float32
 from shadow import checks
 from shadow.victims import Slice
 
-Rounded = tuple[np.ndarray, np.ndarray]
+Rounded = tuple[np.ndarray, np.ndarray]  # weights, and the spacing of numbers at each
 
 
 def rounded(

@@ -2,7 +2,7 @@
 
 A name is scikit-learn's digits (ships with it), a prepared TFDS image set (read through
 array_record; TensorFlow is never imported), the path of a user's .npz file or folder of
-pictures, or that of a function that the user registered.
+pictures, or that of a function that the user registered. Runs record its `digest`.
 """
 
 import functools

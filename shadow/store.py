@@ -2,8 +2,8 @@
 
 `Store.open` makes or opens the store of a factory and its targets, and refuses one that
 another factory made. `fill` trains the missing models, in this process or by a launcher
-(`launchers`). Attacks that learn read it. `blocks` has the files, and how a block is
-committed, read and verified.
+(`launchers`). `informed shadow`, runs and users make stores; attacks that learn read
+them. `blocks` has the files, and how a block is committed, read and verified.
 """
 
 import dataclasses
@@ -58,8 +58,8 @@ class Store(Blocks):
         Args:
           path: folder or address; it is a store once its manifest is there, which
             comes last.
-          factory: trains the models; its identity, data and theta_0 are kept, and
-            compared with those of an existing store, as are the versions.
+          factory: trains the models; its identity, data and initial weights theta_0
+            are kept, and compared with those of an existing store, as are the versions.
           targets: one z per model.
           block_size: models per block, >= 1; None: that of an existing store, or 512.
           configuration: further JSON-able fields to keep and compare, such as an

@@ -1,7 +1,7 @@
 """Tabular data as examples: a row is an "image" of shape (1, features, 1) in [0, 1].
 
-Rows become images because attacks and shadow models take images. Audits of training on
-tables, from .csv files or memory, use it. A column of numbers is scaled from its range
+Rows become images because attacks and shadow models take images. Audits make a `Table`
+of .csv files or of columns in memory. A column of numbers is scaled from its range
 to [0, 1]; a column of words becomes one feature per word, 1 where it applies. Ranges
 and words of the columns count as public, as in a data sheet: they are read from the
 whole table, the targets' rows included. `Table.features` undoes the scaling, so that a
@@ -22,10 +22,10 @@ from jaxtyping import Float
 from shadow import checks
 from shadow.data import Examples
 
-LABELS = ("label", "target", "class", "y")
+LABELS = ("label", "target", "class", "y")  # names of a column of labels
 SUFFIX = ".csv"
 _MOST_WORDS = 50  # in one column
-MISSING = "(missing)"
+MISSING = "(missing)"  # the word for an empty cell
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -61,12 +61,12 @@ class View(Protocol):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ViewConfig:
-    """The configuration of a view.
+    """The configuration of a view, for runs.
 
     Attributes:
       kind: "weights" or "logits".
       layers: with "weights", names or beginnings of names of the victim's arrays, such
-        as "output" or "hidden_0/w"; none means all of them.
+        as "output" or "hidden_0/w"; () means all of them.
       precision: with "weights", "float32", as they are trained, or rounded to
         "float16", "bfloat16" or "int8" (`shadow.rounding`).
       probes: with "logits", the number of queries; the paper has 200 on MNIST, 500 on
@@ -284,7 +284,7 @@ class Layers:
         return checks.fingerprint([columns, self.precision] if rounded else columns)
 
 
-EVERYTHING = Layers()
+EVERYTHING = Layers()  # all of theta, as it was trained
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

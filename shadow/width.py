@@ -1,6 +1,7 @@
 """The width of training: how many models are trained at once on a device.
 
-`factory` and retraining call this. On a CPU the activations of a batch of models should
+`factory` and `informed.attacks.inversion.retraining` call `models_per_batch`, `factory`
+also `program_bytes`. On a CPU the activations of a batch of models should
 stay in a core's cache. An accelerator should be busy without running out of memory:
 there XLA's account of the program at two widths is extrapolated linearly. Programs are
 compiled here from shapes alone, and never run.
@@ -19,7 +20,7 @@ from shadow.training import GradientDescent
 from shadow.training.algorithm import Algorithm, Draw
 from shadow.victims import Victim
 
-MOST = 512
+MOST = 512  # models of gradient descent at once on an accelerator
 # If A isn't batched: models handed to processes at once. For a user's function of JAX:
 # models at once, where they fit.
 _UNKNOWN = 16
@@ -37,7 +38,7 @@ def models_per_batch(algorithm: Algorithm, fixed: Examples) -> int:
     """Choose how many models to train at once on one device, a power of two.
 
     For gradient descent on a CPU the activations of the batch may take twice a core's
-    second-level cache (measured: 16 models of Table V at a fixed set of 1,000 beat 8
+    second-level cache (measured: 16 default models at a fixed set of 1,000 beat 8
     and 64; with mini-batches of 512 in different orders, one at a time is two to three
     times as fast as 32). For an accelerator see `width_for`. For a user's A a few,
     because its memory and time aren't known.

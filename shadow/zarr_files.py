@@ -2,7 +2,7 @@
 
 zarr writes the metadata, and chunks are the rows' bytes; `shadow.places` puts them into
 a folder or bucket for `blocks` and `manifests`. So a store is a plain zarr v3 group to
-any reader, and yet a block is never overwritten, as zarr's own stores would.
+any reader, and yet a block is never overwritten, which zarr's own stores would do.
 """
 
 import dataclasses

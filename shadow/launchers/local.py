@@ -1,4 +1,4 @@
-"""The launcher of `informed shadow` by default: this process, on all of its devices."""
+"""The default launcher of `informed shadow` and runs: this process, all its devices."""
 
 from collections.abc import Callable
 

@@ -31,7 +31,7 @@ _ROWS = {
 
 
 def register(name: str, launch: Launch) -> None:
-    """Register a user's launcher under a name.
+    """Register a user's launcher under a name; public as `shadow.register_launcher`.
 
     Raises: ValueError: another launcher has that name.
     """
@@ -43,7 +43,7 @@ def register(name: str, launch: Launch) -> None:
 
 
 def find(name: str) -> Row:
-    """Return the row of a name.
+    """Return the row of a name, for `informed shadow`.
 
     Raises: ValueError: the name is unknown; the message has the nearest one.
     """

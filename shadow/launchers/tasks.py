@@ -1,13 +1,13 @@
 """Train shadow models on a Ray cluster, for sets that take one machine too long.
 
-`Store.fill(launcher=Ray())` and `--launcher=ray` use it (the extra "cluster"). There is
-one task per block of the store. Tasks and their answers hold numbers and names, no
+`Store.fill(launcher=Ray())` and `--launcher=ray` start it (the extra "cluster"). There
+is one task per block of the store. Tasks and their answers hold numbers and names, no
 arrays; the function that prepares the stores is sent once. Workers write weights to the
 store. Every process prepares its compiled factory once and reuses it. The driver
 resubmits blocks whose worker or node died. A block that raises three times or is lost
-ten times is set aside and named at the end; three such end the run. When half of the
-missing blocks are made, a block that takes three times the median is submitted a second
-time, if a worker is free; the first commit stays.
+ten times is set aside and named at the end; three blocks set aside end the run. When
+half of the missing blocks are made, a block that takes three times the median is
+submitted a second time, if a worker is free; the first commit stays.
 
 Ray's own retries are off (`max_retries=0`): it would retry forever if workers run out
 of memory, without saying for which block.
@@ -35,7 +35,7 @@ from shadow.store import Store
 _RAISED, _LOST = 3, 10  # errors or losses of a block, after which it is set aside
 _SET_ASIDE = 3  # blocks set aside, after which the launcher gives up
 _SLOW = 3.0  # medians of a block's time
-FORWARDED = ("TFDS_DATA_DIR",)
+FORWARDED = ("TFDS_DATA_DIR",)  # environment variables for workers, by default
 # Always forwarded: they decide bits, the compilation cache and devices.
 _ALWAYS = ("XLA_FLAGS", "JAX_PLATFORMS", compiled.VARIABLE)
 _PART = 0.9  # of a card's memory for the workers that share it; CUDA needs the rest

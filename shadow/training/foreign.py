@@ -6,7 +6,7 @@
 toolkit's A. `PythonFunction` takes any other, such as one around scikit-learn or
 PyTorch; it runs one model at a time in processes, and gets an integer as its key.
 
-Users and audits make them. The function's version is part of every record, so that
+Users and audits make both. The function's version is part of every record, so that
 results of two versions are never mixed: by default a hash of its source and of what it
 holds (`versions`), or a string of the user's choice.
 """
@@ -181,7 +181,7 @@ class PythonFunction(_Function):
         )
 
     def layout(self, fixed: Examples) -> tuple[Slice, ...]:
-        """Return the layout from one training on D_- and a copy of its first point."""
+        """Find the layout by one training, on the fixed set D_- and its first point."""
         # Only these may decide the sizes of a model's arrays.
         kind = len(fixed), fixed.image_shape, fixed.num_classes
         if kind not in self._layouts:

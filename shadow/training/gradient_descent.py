@@ -2,13 +2,13 @@
 
 `factory` trains by it, attacks retrain and differentiate it. The same inputs give the
 same bits on one kind of device that repeats bits (`devices.repeats_bits`), at one
-width. All randomness comes in as arguments; the settings say which of it the adversary
-knows, and `shadow.factory` draws it so.
+width. All randomness comes in as arguments. The settings say which part of it the
+adversary knows, and `shadow.factory` draws that part once for all models.
 
-The fixed set stays one array for all models. The loss is (sum over D_- + loss of z)/n,
-so under `vmap` over z the target is a separate term. With full batches no model gets a
-copy of the data. Matrix products run in full float32: one training point among
-thousands moves a weight by about 3e-3 of its size.
+The fixed set D_- stays one array for all models. With z the target, the loss is
+(sum over D_- + loss of z) / n, so under `vmap` over z the target is a separate term.
+With full batches no model gets a copy of the data. Matrix products run in full float32:
+one training point among thousands moves a weight by about 3e-3 of its size.
 """
 
 import dataclasses
@@ -50,7 +50,7 @@ REVISION = 2  # of A and its use of keys; see `shadow.records`
 
 
 def revisions(configuration: Mapping[str, Any]) -> dict[str, int]:
-    """Return the revisions that decide weights trained under a configuration.
+    """Return the revisions that decide weights trained so, for records of stores.
 
     Args:
       configuration: that of a record; "algorithm" is that of `GradientDescent`,
@@ -350,7 +350,7 @@ class GradientDescent:
         part: Float[Array, " examples"] | None,
         noise_key: Array | None,
     ) -> State:
-        """Take one step along a noisy sum of clipped gradients."""
+        """Step along a noisy sum of clipped gradients; `part` as in `participants`."""
         private = PrivateSteps(
             victim=self.victim,
             privacy=self.privacy,
@@ -458,9 +458,9 @@ def require_schedule(
     shuffling: str,
     privacy: PrivacyConfig,
 ) -> None:
-    """Raise if fields of gradient descent are out of range or contradict each other.
+    """Raise FieldError where a field is out of range or contradicts another.
 
-    Raises: FieldError: names the field.
+    Settings of runs (`informed.experiment.training_settings`) call it too.
     """
     checks.choice("initialisation", initialisation, INITIALISATIONS)
     checks.choice("shuffling", shuffling, SHUFFLINGS)

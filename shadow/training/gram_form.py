@@ -6,15 +6,15 @@ layer's weights by combinations of training images:
     W = c W_0 + X^T A + Z^T a        X: the fixed set (n, pixels), Z: targets
 
 so A (n, units), a and c can be trained instead of W, by the same optimiser, since it is
-linear: the gradient of A is the gradient G of the loss in the products X W. An epoch
+linear: the gradient of A is the gradient of the loss in the products X W. An epoch
 then needs one matrix product with the Gram matrix X X^T, n x n x units, instead of two
 of n x pixels x units: `gradient_descent` trains so where that is less work. The same
 numbers up to rounding: on MNIST at a fixed set of 1,000 the weights end 6e-8 (root mean
 square) from a float64 run, those of the plain form 4e-8, 1.4 times as fast.
 
 A target then affects training only through its inner products with the fixed set, the
-initial weights and itself (`Products`). The derivatives of A that inversion needs rest
-on this (`informed.attacks.inversion.span_derivatives`).
+initial weights and itself (`Products`). The derivatives of training that inversion
+needs rest on this: `informed.attacks.inversion.span_derivatives` calls all but `train`.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Gradients of a loss over many examples, summed over small groups of these.
+"""Gradients of a loss over many examples, summed one small group after the other.
 
 For networks whose activations for all examples don't fit a core's cache, or take long
 to move on a GPU (`Victim.form`). `gradient_descent` and `private` call it. Groups have
@@ -18,7 +18,7 @@ from shadow.victims.cnn_forms import Groups
 
 
 class Cut(NamedTuple):
-    """Examples in groups of equal size."""
+    """Examples in groups of equal size, each with the weight of its loss."""
 
     images: Float[Array, "groups size ..."]
     labels: Int32[Array, "groups size"]

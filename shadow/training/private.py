@@ -1,8 +1,8 @@
 """Private steps of gradient descent (DP-SGD): noisy sums of clipped gradients.
 
-`gradient_descent` trains with them. The prior-aware attack computes from them the
-releases of every step, which the strongest adversary of differential privacy sees.
-`participants` draws who is in a batch; `epochs` uses it too.
+`gradient_descent` trains by `PrivateSteps`. `informed.attacks.prior_aware` computes by
+it the releases of every step, which the strongest adversary of differential privacy
+sees. `participants` draws who is in a batch; `epochs` uses it too.
 """
 
 import dataclasses

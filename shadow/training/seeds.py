@@ -1,8 +1,9 @@
-"""Families of seeds: how theta_0 is drawn from a secret integer, as in most scripts.
+"""Families of seeds: how initial weights theta_0 are drawn from a secret integer.
 
     theta_0 = init(jax.random.key(seed))
 
-An adversary who knows the family can try all seeds (`informed.attacks.seeds`).
+Most scripts draw them so, and `gradient_descent` can. `threat.Knowledge` carries the
+family to the adversary, who can try all seeds (`informed.attacks.seeds`).
 """
 
 import dataclasses
@@ -61,5 +62,5 @@ class SeedFamily:
         return jax.jit(theta)
 
     def own_key(self, seed: Any) -> Array:
-        """Return the key of a seed, for an A that makes theta_0 itself."""
+        """Return the key of a seed, for users' training that makes theta_0 itself."""
         return jax.random.key(jnp.uint32(seed))

@@ -1,4 +1,4 @@
-"""Make users' networks, of Haiku, Flax, Equinox or pure functions, a `Victim`."""
+"""Make a `Victim` (pure functions, and weights as a vector) of a user's network."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ def from_haiku(
     image_shape: tuple[int, ...],
     num_classes: int,
 ) -> Victim:
-    """Make a victim of a Haiku function, images -> logits.
+    """Make a victim of a Haiku function, images -> logits; `architectures` does too.
 
     Raises: ValueError: the network holds state, or its logits have another shape than
       (examples, num_classes).

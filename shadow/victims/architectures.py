@@ -1,6 +1,7 @@
 """Build the networks to attack from a configuration: MLP, CNN, affine or a user's.
 
-`shadow.build_victim` and runs call it. Inside dense layers, activations are laid out as
+Users (as `shadow.build_victim`) and runs call `build`; manifests of stores hold
+`revisions`. Inside dense layers, activations are laid out as
 (features, examples). Under `vmap` over models, which share the input, XLA then merges
 the first layers of all models into one large matrix product. With examples first it
 does not, and takes twice as long. `apply` still takes images and returns logits with
@@ -41,8 +42,8 @@ class VictimConfig:
     """Architecture and initialisation of a victim.
 
     Attributes:
-      architecture: "mlp"; "cnn" (Table VI); "affine" (no hidden layer); or a name from
-        `register`.
+      architecture: "mlp"; "cnn" (Table VI of Balle et al. 2022); "affine" (no hidden
+        layer); or a name from `register`.
       widths: the widths of the hidden dense layers, which the CNN has behind its
         convolutions; (10,) is Table V's MLP and Table VI's CNN.
       activation: a name in `ACTIVATIONS`; Table V has ELU.

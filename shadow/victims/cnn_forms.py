@@ -1,8 +1,9 @@
 """Forms of the CNN under attack: the same network in small groups of examples, faster.
 
 The CNN is that of Table VI of Balle et al. 2022. Its forms compute the same logits in
-different ways, so that intermediates fit in the cache or move less. The user picks one
-by name (`GradientDescent.form`, `--form`), or `Victim.form` picks one for the device.
+different ways, so that intermediates fit in the cache or move less; `architectures`
+builds all of them. The user picks one by name (`GradientDescent.form`, `--form`), or
+`Victim.form` picks one for the device.
 Training sums the gradients of the groups (`shadow.training.grouped_gradients`). The
 rest describes `cnn`, the default on a CPU.
 

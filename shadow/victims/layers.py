@@ -1,8 +1,8 @@
 """Dense and convolution layers of networks, laid out for many models at once.
 
-`architectures` builds of them. Dense activations are (features, examples), convolutions
-(channels, examples, rows, columns): under `vmap` over models, which share the input,
-the first layer is then one large matrix product.
+`architectures` builds networks of these. Dense activations are (features, examples),
+convolutions (channels, examples, rows, columns): under `vmap` over models, which share
+the input, the first layer is then one large matrix product.
 """
 
 import math
@@ -16,7 +16,7 @@ from jaxtyping import Array
 class Dense(hk.Module):
     """A dense layer on (features, examples): its product and its bias, separately.
 
-    Weights w (in, out) and b (out,) as in hk.Linear.
+    Weights w (`in`, `width`) by w_init(in), and b (`width`,), as in hk.Linear.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Dense(hk.Module):
 class Conv(hk.Module):
     """A VALID convolution on (channels, examples, height, width).
 
-    Weights (size, size, in, out) as in hk.Conv2D. Written as one matrix product with
+    Weights (size, size, in, channels) as in hk.Conv2D. It is one matrix product with
     all patches: XLA's own convolution becomes a grouped one under `vmap` over models,
     which on a CPU took 18 times as long (3,005 against 166 us per image and step).
     """

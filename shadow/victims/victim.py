@@ -22,12 +22,12 @@ from shadow.victims import traces
 from shadow.victims.cnn_forms import PATCHES, Groups
 
 Params = Any  # a PyTree of float32 arrays
-Taps = dict[str, Array]
+Taps = dict[str, Array]  # by layer: what `Victim.tapped` adds to its outputs
 
 
 @dataclasses.dataclass(frozen=True)
 class Slice:
-    """The position of one array of the parameters in theta: `theta[start:stop]`."""
+    """The array `name`, such as "hidden_0/w", is `theta[start:stop]` in `shape`."""
 
     name: str
     start: int
@@ -156,6 +156,6 @@ class Victim:
 def accuracy(
     victim: Victim, params: Params, images: ArrayLike, labels: ArrayLike
 ) -> float:
-    """Compute the share of images that the victim classifies correctly."""
+    """Compute the share of images that the victim classifies correctly, for runs."""
     predicted = jnp.argmax(victim.apply(params, images), axis=-1)
     return float(jnp.mean(predicted == labels))
