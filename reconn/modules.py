@@ -17,7 +17,7 @@ and `trainer`. `steps` trains the discriminator of the loss (`patch_discriminato
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import haiku as hk
 import jax
@@ -178,7 +178,6 @@ class Mlp:
         keep the network from overfitting.
     """
 
-    convolutional: ClassVar[bool] = False
     widths: tuple[int, ...] = (1000, 1000)
     activation: str = "relu"
     input_dropout: float = 0.2
@@ -223,7 +222,6 @@ class TransposedCnn(Mlp):
     55,098 weights it has 225.7 million parameters.
     """
 
-    convolutional = True
     widths: tuple[int, ...] = (4096,)
 
     def decode(self, hidden: Array, image_shape: tuple[int, ...]) -> Array:

@@ -18,7 +18,6 @@ Source: ours.
 
 import dataclasses
 from collections.abc import Callable
-from typing import ClassVar
 
 import haiku as hk
 import jax
@@ -48,7 +47,6 @@ class ResidualCnn:
       mixtures: the number of sums of pictures.
     """
 
-    convolutional: ClassVar[bool] = True
     channels: int = 48
     blocks: int = 3
     mixtures: int = 8

@@ -27,8 +27,6 @@ from shadow.threat import Knowledge, Release, publish
 from shadow.views import EVERYTHING, View
 
 Progress = Callable[[str], None]
-# Order of attacks on the page. The first is exact for any training.
-_FIRST = ("inversion", "refined", "kernel", "black box")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

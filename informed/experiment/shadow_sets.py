@@ -24,7 +24,6 @@ from shadow.places import Address
 from shadow.records import NotMadeError
 from shadow.store import Store
 
-ACTIONS = ("info", "verify", "merge")  # `cli.options` repeats them
 SAMPLE = 8
 # Largest difference of a retrained model, as a share of its largest weight. Changing
 # one training point makes a larger difference.

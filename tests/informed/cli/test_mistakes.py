@@ -169,7 +169,6 @@ def test_the_options_have_the_defaults_and_names_of_the_library():
     assert options.CANDIDATES == noise_game.CANDIDATES
     assert options.SAMPLINGS == sampling.SAMPLINGS
     assert options.RELATIONS == bounds.RELATIONS
-    assert options.ACTIONS == shadow_sets.ACTIONS
     assert options.SAMPLE == shadow_sets.SAMPLE
     assert options.FORWARDED == tasks.FORWARDED
     parser = options.Parser()
