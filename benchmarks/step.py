@@ -75,14 +75,9 @@ def measured(fixed: int, models: int, group: int) -> dict[str, Callable[[], obje
     examples = grouped_gradients.cut(group, shaped, labels, jnp.ones(fixed))
     params = jax.vmap(victim.init)(jax.random.split(jax.random.key(0), models))
 
-    def losses(logits: jax.Array, labels: jax.Array) -> jax.Array:
-        return jax.vmap(lambda one, label: cross_entropy(one[None], label[None])[0])(
-            logits, labels
-        )
-
     def whole(params: object) -> object:
         return jax.vmap(
-            lambda p: grouped_gradients.gradient(groups, losses, p, examples)
+            lambda p: grouped_gradients.gradient(groups, cross_entropy, p, examples)
         )(params)
 
     columns = jnp.asarray(np.ascontiguousarray(np.asarray(images).T))
