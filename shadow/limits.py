@@ -1,4 +1,7 @@
-"""Time limits of attacks in audits and `informed.play`: an exception, and a clock."""
+"""Time limits: `seconds` interrupts code by a signal, and a `Clock` only counts.
+
+Audits and `informed.play` limit attacks by them.
+"""
 
 import contextlib
 import signal

@@ -41,8 +41,8 @@ class InversionOfModel:
     Attributes:
       count: number of points, in equal shares of the classes.
       steps: number of steps of Adam.
-      prior_weight: weight of squared distances of pixels from [-1, 1], in units of the
-        standard deviation of leads at the start.
+      prior_weight: weight of squared distances of pixels, which are less their mean,
+        from [-1, 1], in units of the standard deviation of leads at the start.
     """
 
     count: int = 100

@@ -1,4 +1,8 @@
-"""Rank true records by how well attacks got them; for `audit_state`, `run_report`."""
+"""Rank true records by how well attacks got them, and choose those that a page shows.
+
+`audit_state` and `run_report` call it after the attacks, which never see the truth.
+`rank` makes the page's table of exposed records, `pictures` its images.
+"""
 
 from typing import Any
 

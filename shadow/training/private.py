@@ -99,7 +99,8 @@ class PrivateSteps:
     ) -> Params:
         """Sum the clipped gradients of the known records and the target, with noise.
 
-        The noise has standard deviation noise_multiplier * clip_norm.
+        The noise has standard deviation noise_multiplier * clip_norm. D_- and target
+        are summed apart, so that D_- stays one array under `vmap` over targets.
 
         Args:
           part: see `participants`; the target is last.

@@ -1,6 +1,8 @@
 """Compute the points that a first layer gives to whoever knows which units are active.
 
-`scoring` compares attacks with them. Near a KKT point the first layer of three, its
+`scoring` puts them beside an attack's result. If they are much better, the attack
+failed to find the patterns; if they are poor too, least squares can't separate the
+points even with the true patterns. Near a KKT point the first layer of three, its
 biases as the weights of one more input, is
 
     sum_i lambda_i (x_i, 1) a_i^T,    a_i = D_i W_2 D'_i w_3 y_i,
@@ -10,9 +12,9 @@ x, lambda and the patterns together. Given the true patterns, the a_i are known,
 rest is linear: least squares for lambda_i (x_i, 1), whose last coordinate is lambda_i.
 Points of a class have nearly the same a_i; only differences of a_i separate points.
 
-This is no bound: least squares have no prior on images, and an attack with one may
-read more from the same layer. Only evaluations can use it, because the patterns are
-those of the training points.
+This is a reference and no bound, despite its name: least squares have no prior on
+images, and an attack with one may read more from the same layer. Only evaluations can
+use it, because the patterns are those of the training points.
 
 Checked: tests/uninformed/kkt/test_ceiling.py (a planted first layer; a trained one).
 """
@@ -34,13 +36,13 @@ def from_patterns(
     points: Float[Array, "points inputs"],
     directions: Float[Array, "points outputs"],
 ) -> Float[np.ndarray, "points inputs"]:
-    """Solve least squares for the points, given their patterns.
+    """Estimate the training points from the first layer and their true patterns.
 
     Args:
-      network: the victim. With biases in the first layer x_i is returned, otherwise
-        lambda_i x_i.
-      points: training points, as the network sees them.
+      network: the victim.
+      points: training points, as the network sees them; used for their patterns only.
       directions: the directions that multipliers scale, see `kkt.directions`.
+    Returns: an estimate of each x_i; of lambda_i x_i without biases in the first layer.
     """
     alpha = jnp.full(len(network) - 1, _STEP, points.dtype)
     at = jax.jit(stationarity.passes)(network, points, directions, alpha)

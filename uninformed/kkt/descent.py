@@ -1,7 +1,8 @@
 """The KKT attack itself: descend on candidate training points and their multipliers.
 
-THREAT: uninformed. Knows the weights theta, the architecture, and the range of pixels;
-neither a training point nor the initialisation. With `multipliers` it assumes equally
+THREAT: uninformed. Knows the weights theta, the architecture, the range of pixels and,
+unless it is left out, the mean training point, which narrows that range; neither a
+training point nor the initialisation. With `multipliers` it assumes equally
 large classes. `experiment` and `landscape.runs` call `attack_many`, and `rows` has
 `Attack`.
 

@@ -16,12 +16,14 @@ What makes it work:
   pixels last, because A is too nonlinear to start with all of them.
 - Behind a dense first layer, pixels that are black in all of D_- are black in the
   target if their weights equal those of training with a black target, and otherwise
-  certainly lit (nonzero). (With Adam theta jumps between the two.)
+  certainly lit (nonzero). (Adam makes theta jump between a black pixel and a barely
+  lit one.)
 - The start is the mean image of a class. The derivatives there rank the candidate
   labels, and are the first step's Jacobian. If it fails, as for outliers, the next
   starts are guesses by a kernel regression on theta (`starting_images`).
 
-If training has kinks, clouds of runs replace derivatives (`clouds`). At the true target
+If training has kinks, slopes fitted to clouds of trainings on nearby candidates replace
+derivatives (`clouds`). At the true target
 the residual is the rounding noise of A, which the adversary measures by training again.
 So they know *without the target* whether the reconstruction is exact (`certificate`).
 
@@ -30,6 +32,8 @@ residuals are weighted by the covariance of that noise (for randomness, estimate
 training repeatedly), and we find the maximum a posteriori with a Gaussian prior. Its
 posterior variance is reported as `expected_mse`. If theta_0 is unknown but the family
 of its seed is known, the seed of each release is searched first.
+
+The registry builds it by `make`; users call `informed.Inversion`.
 
 Source: ours. The key draws the unknown randomness of A and further starts; all else is
 deterministic.
