@@ -23,7 +23,7 @@ from torch import nn
 from uninformed.kkt import training_images
 from uninformed.kkt.training_images import PointsConfig
 
-_FIRST, _NORM, _RATE = 1e-4, 20.0, 0.02
+_FIRST, _NORM, _RATE = 1e-4, 6.0, 0.5
 
 
 def train(points: np.ndarray, labels: np.ndarray, steps: int, seed: int) -> nn.Module:
@@ -67,7 +67,7 @@ def main() -> None:
     """Train, write, attack, print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--points", type=int, default=20)
-    parser.add_argument("--steps", type=int, default=60_000)
+    parser.add_argument("--steps", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workdir", type=Path, default=Path("runs/kkt-torch"))
     arguments = parser.parse_args()
