@@ -7,6 +7,7 @@ partition) + (1 - l2) noise, and some beside them.
 """
 
 import dataclasses
+import itertools
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -169,8 +170,8 @@ def _curves(lab: Lab, *, noise: bool) -> Found:
     for method in _METHODS:
         truth = run.along(method, "truth", noise=noise)
         rest = run.along(method, other, noise=noise)
-        falls = all(b < a for a, b in zip(truth, truth[1:], strict=False))
-        rises = all(b > a for a, b in zip(rest, rest[1:], strict=False))
+        falls = all(b < a for a, b in itertools.pairwise(truth))
+        rises = all(b > a for a, b in itertools.pairwise(rest))
         right[method] = falls and rises
         lines += [
             _along(f"{method}: L2 to training images", truth),
