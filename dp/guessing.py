@@ -66,12 +66,14 @@ def kappa_from(
 ) -> Baseline:
     """Measure how often a record is guessed without the release.
 
-    Guesses are chosen on one half of the records, and counted on the other. For a limit
-    that holds for every guess, and a metric, see `priors.empirical`.
+    Guesses are chosen on one half of the records, and counted on the other. With n
+    records no limit is below about 6 / n (at 95 %). For a limit that holds for every
+    guess, and a metric, see `priors.empirical`.
 
     Args:
       records: at least 4 independent draws from the distribution of the target given
-        all else that is known; in random order, none twice.
+        all else that is known, none twice. Their order doesn't count: it is drawn anew,
+        as halves of sorted records differ.
       error: (a guess, records) -> the error of the guess at each record.
       threshold: the largest error that counts as success.
       confidence: the confidence of each upper limit, in [0.5, 1).
@@ -81,7 +83,8 @@ def kappa_from(
     limit = float(domain.finite("threshold", threshold))
     level = float(domain.probability("confidence", confidence))
     domain.require("confidence", level, 0.5 <= level < 1, "in [0.5, 1)")
-    half, held_out = np.array_split(records, 2)
+    shuffled = records[np.random.default_rng(0).permutation(len(records))]
+    half, held_out = np.array_split(shuffled, 2)
 
     def near(guess: np.ndarray, others: np.ndarray) -> np.ndarray:
         errors = domain.numbers("error", error(guess, others))

@@ -240,6 +240,11 @@ def test_kappa_from_records_is_that_of_the_best_guess_of_their_law(rng):
     assert np.linalg.norm(found.guess) < 0.4
     assert found.nearest[0] > rate  # who sees the target does better
     assert found.log_kappas.tolist() == np.log([high, found.nearest[2]]).tolist()
+    # Sorted records give the same limits, though their halves differ.
+    ordered = records[np.argsort(records[:, 0])]
+    again = dp.kappa_from(ordered, error=distance, threshold=0.5, confidence=0.999)
+    assert exact <= again.fixed[2] < 0.2
+    assert again.nearest[2] == pytest.approx(found.nearest[2], rel=0.02)
     # A sparse law, in which no record is near to another.
     far = dp.kappa_from(rng.normal(size=(400, 60)), error=distance, threshold=0.5)
     assert far.fixed[0] == far.nearest[0] == 0
