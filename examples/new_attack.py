@@ -2,7 +2,7 @@
 
 The guess is the target of the shadow model whose release is nearest. When registered,
 `config.attacks.NAME = {"type": "nearest_model"}` runs it in `informed run`, in sweeps,
-pictures and results.json; `informed attacks` lists it.
+pictures and results.json.
 """
 
 import dataclasses

@@ -111,6 +111,14 @@ class Network(Method):
                 "Expected {} to be a Haiku function, a pair (init, apply) or a builder"
                 f" such as reconn.mlp(), got {self.module!r}.",
             )
+        if getattr(self.optimiser, "__module__", "").startswith("optax."):
+            name = getattr(self.optimiser, "__name__", "")
+            if name:  # a function of optax, not what it returns
+                raise checks.FieldError(
+                    "optimiser",
+                    f"Expected {{}} to be an optimiser: call optax.{name} with its"
+                    f" learning rate, such as optax.{name}(1e-3).",
+                )
         if not (callable(self.optimiser) or hasattr(self.optimiser, "update")):
             raise checks.FieldError(
                 "optimiser",

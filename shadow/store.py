@@ -38,6 +38,11 @@ class Store(Blocks):
     _factory: Factory | None = None
     _targets: Examples | None = None
 
+    def __str__(self) -> str:
+        """Return the address, and how much of the store is made."""
+        missing = len(self.missing())
+        return f"{len(self)} models in {self.place}; {missing} blocks missing"
+
     @classmethod
     def open(
         cls,

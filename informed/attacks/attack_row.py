@@ -175,6 +175,12 @@ class Row:
     def __post_init__(self) -> None:
         checks.choice("protocol", self.protocol, PROTOCOLS)
         checks.choice("sees", self.sees, SEES)
+        if self.protocol == "reconstruction":
+            # Of membership and candidates, knowledge and results are of other classes.
+            for name, cls in (("knows", Knowledge), ("gives", Reconstruction)):
+                allowed = [field.name for field in dataclasses.fields(cls)]
+                for value in getattr(self, name):
+                    checks.choice(name, value, allowed)
 
     @property
     def audited(self) -> bool:

@@ -99,6 +99,8 @@ def _of_audit(values: Mapping[str, Any]) -> Iterator[_Row]:
             why = f"was not tried ({row['why_not']})"
         elif row["finished"] < planned or not row["success"]:
             why = f"finished {row['finished']} of {planned} ({row['why_not']})"
+        elif words.untaught(values, row):
+            why = "learned too little from few shadow models"
         yield row["name"], why, row["success"]
 
 

@@ -274,10 +274,12 @@ def verified(facts: Mapping[str, Any]) -> str:
     lines = []
     for role, blocks in facts["corrupt"].items():
         done = (
-            "remade" if facts["remade"] else "taken back: `informed shadow` makes them"
+            "remade"
+            if facts["remade"]
+            else "taken back: fill the store again (`informed shadow`, `store.fill()`)"
         )
         line = (
-            f"{role}: {len(blocks)} corrupt blocks {blocks} {done}"
+            f"{role}: corrupt blocks {blocks} {done}"
             if blocks
             else f"{role}: all blocks match their checksums"
         )
@@ -290,6 +292,8 @@ def verified(facts: Mapping[str, Any]) -> str:
                 f" them to be equal in every bit: {len(again['differ'])} differ"
                 f" (largest difference {again['largest']:.1e})"
             )
+        else:
+            line += "; no models trained again"
         lines.append(line)
     return "\n".join(lines)
 

@@ -1,6 +1,7 @@
 """`informed.compare`, for users: score guesses beside a gallery's nearest record."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -49,27 +50,29 @@ class Comparison:
 
     Attributes:
       targets: number of targets.
-      guesses: the scores of every reconstruction, in the order of the arguments.
+      names: the names of the reconstructions, in the order of the arguments.
+      guesses: their scores, in that order.
       oracle_mse: mean squared error of the nearest neighbour, chosen with knowledge of
         the target.
       gallery: the records that neighbours are drawn from, in words.
     """
 
     targets: int
+    names: tuple[str, ...]
     guesses: tuple[ComparedGuess, ...]
     oracle_mse: float
     gallery: str
 
     def __str__(self) -> str:
         rows: list[tuple[str, ...]] = [_HEADER]
-        for number, guess in enumerate(self.guesses, 1):
+        for name, guess in zip(self.names, self.guesses, strict=True):
             error = "-" if guess.mse is None else f"{guess.mse:.3g}"
             if guess.mse_interval is not None:
                 low, high = guess.mse_interval
                 error += f" ({low:.3g} to {high:.3g})"
             certified = "-" if guess.certified is None else str(guess.certified)
             labels = "-" if guess.labels is None else _share(guess.labels)
-            row = (f"guess {number}", error, str(guess.failed), labels, certified)
+            row = (name, error, str(guess.failed), labels, certified)
             rows.append((*row, _share(guess.nearer)))
         rows.append(("nearest neighbour", f"{self.oracle_mse:.3g}"))
         widths = [max(len(row[i]) for row in rows[:-1]) for i in range(len(_HEADER))]
@@ -83,27 +86,38 @@ class Comparison:
 
 
 def compare(
-    targets: Examples, *guesses: Reconstruction, gallery: Examples | None = None
+    targets: Examples,
+    *guesses: Reconstruction,
+    gallery: Examples | None = None,
+    **named: Any,
 ) -> Comparison:
     """Compare reconstructions of the same targets with the truth and an oracle.
 
-        print(informed.compare(targets, kernel, inversion, gallery=public))
+        print(informed.compare(targets, kernel=guess, inversion=exact, gallery=public))
 
     Args:
       targets: the true records.
       guesses: reconstructions by attacks, one guess per target, in the same order.
       gallery: records for the nearest-neighbour oracle; None: the other targets.
-    Raises: ValueError: no guesses, guesses of another number or shape, no neighbour, or
-      a gallery that contains a target.
+      named: more reconstructions, by the names that the table shows.
+    Raises: ValueError: no guesses, guesses of another type, number or shape, no
+      neighbour, or a gallery that contains a target.
     """
-    if not guesses:
+    by_name = {f"guess {i}": guess for i, guess in enumerate(guesses, 1)} | named
+    if not by_name:
         raise checks.FieldError("guesses", "Expected at least one of {}, got none.")
-    for number, guess in enumerate(guesses, 1):
+    for title, guess in by_name.items():
+        if not isinstance(guess, Reconstruction):
+            raise checks.FieldError(
+                title,
+                f"Expected {{}} to be a Reconstruction, got {type(guess).__name__}. Of"
+                " images make one: shadow.Reconstruction(images=...).",
+            )
         for name in ("images", "labels", "certified"):
             values = getattr(guess, name)
             if values is not None and len(values) != len(targets):
                 raise checks.FieldError(
-                    f"guess {number}.{name}",
+                    f"{title}.{name}",
                     f"Expected one of {{}} a target, {len(targets)}, got"
                     f" {len(values)}. Attack the same targets.",
                 )
@@ -119,7 +133,8 @@ def compare(
         source = f"a gallery of {len(gallery)} records"
     return Comparison(
         targets=len(targets),
-        guesses=tuple(_compared(targets, guess, oracle) for guess in guesses),
+        names=tuple(by_name),
+        guesses=tuple(_compared(targets, g, oracle) for g in by_name.values()),
         oracle_mse=float(oracle.mean()),
         gallery=source,
     )

@@ -21,6 +21,10 @@ POISSON = (
     " probability, in secret"
 )
 
+# Learned attacks that read nothing show little if they had fewer shadow models than
+# this, or if their median error is this many times that of the mean record.
+_FEW_SHADOWS, _WORSE = 200, 1.05
+
 # Reason for a missing part of an audit that the user skipped.
 LEFT_OUT = "left out by whoever ran the audit (`--skip`)"
 
@@ -116,6 +120,14 @@ def verdict(values: Values) -> str:
             f" the best guess without it for {success['successes']} of"
             f" {success['trials']}, {adversary}."
         )
+    if not any(not untaught(values, row) for row in rated(values)):
+        enough = values["enough_minutes"]
+        again = "more `--minutes`" if enough is None else f"`--minutes {enough}`"
+        return (
+            f"No verdict: {best['name']} read nothing, but it learned too little from"
+            f" {values['subject']['shadow_models']:,} shadow models. Run again with"
+            f" {again}."
+        )
     return (
         f"Nothing was read out of {success['trials']} {things}; the strongest attack"
         f" that finished is {best['name']}. That is no protection."
@@ -185,6 +197,12 @@ def unfinished(values: Values) -> list[str]:
         if not (tried or row["applies"]):
             continue
         if tried and row["finished"] >= planned:
+            if row["success"] and untaught(values, row):
+                models = values["subject"]["shadow_models"]
+                lines.append(
+                    f"{row['name'].capitalize()} learned too little from {models:,}"
+                    " shadow models. Nothing follows from that."
+                )
             continue
         name, needs, cost = row["name"].capitalize(), row.get("needs_seconds"), ""
         if needs is not None:
@@ -227,6 +245,21 @@ def rated(values: Values) -> list[Values]:
     return [row for row in values["attacks"] if row["tried"] and row["success"]]
 
 
+def untaught(values: Values, row: Values) -> bool:
+    """Return whether a learned attack read nothing, and had too little to learn from.
+
+    Then its failure shows nothing: it had few shadow models, or guesses worse than the
+    mean record, which needs no model.
+    """
+    models = values["subject"].get("shadow_models", 0)
+    if not models or row["trainings"] != models or row["success"]["successes"]:
+        return False
+    errors = {b["name"]: b["mse_median"] for b in values.get("baselines", ())}
+    mean, error = errors.get("mean record"), row["mse_median"]
+    worse = mean is not None and (error is None or error > _WORSE * mean)
+    return models < _FEW_SHADOWS or worse
+
+
 def strongest(values: Values) -> Values | None:
     """Find the attack that read most records exactly, or came nearest."""
     return max(
@@ -234,6 +267,7 @@ def strongest(values: Values) -> Values | None:
         key=lambda row: (
             row["exact"]["rate"],
             row["success"]["rate"],
+            not untaught(values, row),
             row["success"]["trials"],
             -math.inf if row["mse_median"] is None else -row["mse_median"],
         ),
@@ -260,7 +294,7 @@ def how_well(values: Values) -> str:
     The attack's own remedy follows where `remedy` has no numbers.
     """
     best, what = strongest(values), _things(values)[:-1]
-    if best is None:
+    if best is None or untaught(values, best):
         return ""
     success, exact = best["success"], best["exact"]
     if not success["successes"]:

@@ -84,6 +84,16 @@ def test_the_table_says_what_the_oracle_draws_from(targets):
     assert alone.endswith("4 targets; nearest neighbours from the other targets")
 
 
+def test_names_of_guesses_stand_in_the_table(targets):
+    text = str(informed.compare(targets, moved(targets, 0.1), kernel=moved(targets, 0)))
+    assert [line.split("  ")[0] for line in text.splitlines()[1:3]] == [
+        "guess 1",
+        "kernel",
+    ]
+    with pytest.raises(ValueError, match="kernel to be a Reconstruction, got ndarray"):
+        informed.compare(targets, kernel=targets.images)
+
+
 def test_what_cannot_be_compared_is_refused(targets):
     guess = moved(targets, 0.0)
     few, one = targets.take(slice(0, 3)), targets.take(slice(0, 1))

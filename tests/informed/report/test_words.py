@@ -1,5 +1,8 @@
 """What is said of numbers: the first lines of a page."""
 
+import pytest
+
+from informed.cli import gate
 from informed.report import words
 from tests.informed.report.documents import ALL, NONE, attack, document
 
@@ -37,10 +40,40 @@ def judged(name="kernel", **changed):
 
 
 def test_an_error_of_zero_is_the_least():
-    values = {"attacks": [judged("a", mse_median=1e-9), judged("b", mse_median=0.0)]}
+    rows = judged("a", mse_median=1e-9), judged("b", mse_median=0.0)
+    values = {"attacks": rows, "subject": {}}
     best = words.strongest(values)
     assert best is not None
     assert best["name"] == "b"
+
+
+@pytest.mark.parametrize(
+    ("models", "error", "enough"),
+    [(32, 0.05, False), (700, 0.12, False), (700, None, False), (700, 0.05, True)],
+)
+def test_a_learned_attack_that_learned_too_little_shows_nothing(models, error, enough):
+    """Few shadow models, or guesses worse than the mean record."""
+    values = document(
+        attack("kernel", NONE, trainings=models, mse_median=error),
+        enough_minutes=12,
+        baselines=[{"name": "mean record", "mse_median": 0.08}],
+    )
+    values["subject"] |= {"shadow_models": models}
+    if enough:
+        assert words.verdict(values).startswith("Nothing was read out")
+        gate.require(values, 0.2)
+        return
+    assert words.verdict(values) == (
+        f"No verdict: kernel read nothing, but it learned too little from {models}"
+        " shadow models. Run again with `--minutes 12`."
+    )
+    assert any("learned too little" in line for line in words.unfinished(values))
+    with pytest.raises(gate.GateFailedError, match="kernel learned too little"):
+        gate.require(values, 0.2)
+    # Another attack that learns nothing from shadow models decides.
+    values["attacks"].append(attack("inversion", NONE, trainings=5000))
+    assert words.verdict(values).startswith("Nothing was read out of 20 records;")
+    assert "inversion" in words.verdict(values)
 
 
 def test_upper_ends_are_printed_rounded_up():
