@@ -235,7 +235,10 @@ class _Questions:
 
     def choose_engine(self) -> None:
         """Test whether JAX can trace and differentiate the function."""
-        self.progress("trying what JAX can do with it")
+        self.progress(
+            "trying what JAX can do with it (a Python loop over steps takes long to"
+            " compile: use jax.lax.scan)"
+        )
         fastest, reason = "processes", ""
         if self.deterministic:
             fastest, reason = engine.engine_of(self.subject)
