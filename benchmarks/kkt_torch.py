@@ -83,7 +83,8 @@ def main() -> None:
         images=np.concatenate([chosen.images, chosen.held_out]),
         labels=np.concatenate([chosen.labels, chosen.held_out_labels]),
     )
-    command = [sys.executable, "-m", "informed.cli", "kkt", "--config=configs/kkt.py:mnist"]
+    command = [sys.executable, "-m", "informed.cli", "kkt"]
+    command += ["--config=configs/kkt.py:mnist"]
     command += [f"--weights={weights}", f"--data={data}"]
     command += [f"--workdir={arguments.workdir}/attack"]
     command += [f"--config.data.points={arguments.points}"]
