@@ -18,6 +18,7 @@ from shadow import checks
 from shadow.models import ShadowModels
 from shadow.tables import Table
 from shadow.threat import Knowledge, Reconstruction
+from shadow.training import versions
 from shadow.views import EVERYTHING, View
 
 if TYPE_CHECKING:
@@ -152,8 +153,8 @@ class Row:
         play it.
       asked: whether audits play it only on request (`--reconn`).
       shadows: whether the attack is trained on shadow models.
-      revision: incremented when a change alters the attack's results; see
-        `shadow.records`.
+      revision: incremented when a change outside of the file with `make` alters the
+        attack's results; see `version` and `shadow.records`.
     """
 
     name: str
@@ -181,6 +182,19 @@ class Row:
                 allowed = [field.name for field in dataclasses.fields(cls)]
                 for value in getattr(self, name):
                     checks.choice(name, value, allowed)
+
+    @property
+    def version(self) -> int | str:
+        """The revision, and of a user's attack the hash of the file with its `make`.
+
+        If `make` holds values that can't be hashed, the revision alone.
+        """
+        if isinstance(self.make, str):
+            return self.revision
+        try:
+            return f"{self.revision}, file {versions.source_hash(self.make)[:12]}"
+        except ValueError:
+            return self.revision
 
     @property
     def audited(self) -> bool:

@@ -69,7 +69,7 @@ class NamedAttack:
     @property
     def revisions(self) -> dict[str, int | str]:
         """Revisions of the components that determine the attack's results."""
-        own: Mapping[str, int | str] = {self.row.name: self.row.revision}
+        own: Mapping[str, int | str] = {self.row.name: self.row.version}
         if isinstance(self.settings, ReconnConfig):
             own = self.settings.method().revisions
         return {"view": views.REVISION, **own}
