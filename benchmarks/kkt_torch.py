@@ -82,6 +82,7 @@ def main() -> None:
         data,
         images=np.concatenate([chosen.images, chosen.held_out]),
         labels=np.concatenate([chosen.labels, chosen.held_out_labels]),
+        mean=chosen.mean,
     )
     command = [sys.executable, "-m", "informed.cli", "kkt"]
     command += ["--config=configs/kkt.py:mnist"]
