@@ -14,7 +14,7 @@ epsilon, bound      of DP-GD: epsilon at delta = 1e-5 (a record's gradient zeroe
 Models: LogisticRegression at its defaults for rounding and noise; logistic regression
 by full-batch gradient descent from zero, 30 steps, gradients of norm 1 at most, for
 DP-GD, for which alleles are counted from the public frequencies. Data: genotypes. The
-adversary knows how much noise there is, and none of it.
+adversary knows the deviation of the noise, but not the numbers that were drawn.
 """
 
 import argparse

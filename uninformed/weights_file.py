@@ -79,7 +79,7 @@ def released(
     image_shape: tuple[int, ...],
     mean: Float[np.ndarray, " inputs"] | None = None,
 ) -> tuple[Release, Architecture]:
-    """Return the two arguments of `kkt.Attack`: the release, and the knowledge of it.
+    """Return the arguments of `kkt.Attack`: a release, and what its attacker knows.
 
     Args:
       mean: what was subtracted from the training points, where that is known.

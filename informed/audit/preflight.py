@@ -25,8 +25,7 @@ from shadow import checks, limits, released
 
 # Share of an audit's time for optional tests.
 SHARE = 0.2
-# Longest time for one test, in seconds.
-_PATIENCE_S = 60.0
+_PATIENCE_S = 60.0  # the longest time for one test
 # Two trainings count as the same below this share of the distance between the
 # weights of two targets.
 _SAME = 1e-3
@@ -235,10 +234,7 @@ class _Questions:
 
     def choose_engine(self) -> None:
         """Test whether JAX can trace and differentiate the function."""
-        self.progress(
-            "trying what JAX can do with it (a Python loop over steps takes long to"
-            " compile: use jax.lax.scan)"
-        )
+        self.progress("trying JAX on it (slow for Python loops; use lax.scan)")
         fastest, reason = "processes", ""
         if self.deterministic:
             fastest, reason = engine.engine_of(self.subject)
