@@ -120,7 +120,7 @@ def verdict(values: Values) -> str:
             f" the best guess without it for {success['successes']} of"
             f" {success['trials']}, {adversary}."
         )
-    if not any(not untaught(values, row) for row in rated(values)):
+    if all(untaught(values, row) for row in rated(values)):
         enough = values["enough_minutes"]
         again = "more `--minutes`" if enough is None else f"`--minutes {enough}`"
         return (
