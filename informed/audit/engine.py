@@ -7,16 +7,18 @@ fastest engine by it.
 import contextlib
 import dataclasses
 import functools
+import math
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, ValuesView
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import threadpoolctl
+from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from informed.audit.subject import Subject
 from shadow import checks, parallel, released
@@ -30,6 +32,9 @@ _SHORT_S = 1.0
 # If a process's first model takes this many times as long as one here, it includes
 # imports and isn't counted.
 _SLOWER = 1.2
+# Seconds that XLA takes to compile an operation with its derivative. Measured with
+# Adam's steps of a small network in a Python loop: 3e-3 for 800 operations, more for many.
+_COMPILE_S = 1e-2
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,8 +54,13 @@ class Timing:
     theta: np.ndarray | None = None
 
 
-def engine_of(subject: Subject) -> tuple[str, str]:
-    """Choose the fastest engine (`Subject.engine`); say why no faster one works."""
+def engine_of(subject: Subject, limit: float = float("inf")) -> tuple[str, str]:
+    """Choose the fastest engine (`Subject.engine`); say why no faster one works.
+
+    Args:
+      subject: the training function and data.
+      limit: seconds that JAX's compiler may take.
+    """
     fixed, targets = subject.fixed, subject.split.test
     data = jnp.asarray(fixed.images), jnp.asarray(fixed.labels)
     algorithm = dataclasses.replace(subject, engine="jax").algorithm()
@@ -62,12 +72,20 @@ def engine_of(subject: Subject) -> tuple[str, str]:
 
     image, label = jnp.asarray(targets.images[0]), jnp.asarray(targets.labels[0])
     try:
-        jax.eval_shape(jax.vmap(train_one), image[None], label[None])
+        trace = jax.make_jaxpr(jax.vmap(train_one))(image[None], label[None])
     except Exception as error:  # whatever the user's function raises when traced
         first = textwrap.shorten(checks.first_line(error), 90, placeholder=" ...")
         return "processes", (
             "it is run in processes, and its derivatives are differences of trainings,"
             f" as JAX can't trace it: it raised {type(error).__name__}: {first}"
+        )
+    operations = _operations(trace)
+    if (seconds := _COMPILE_S * operations) > limit:
+        return "processes", (
+            "it is run in processes, and its derivatives are differences of trainings:"
+            f" JAX would take some {math.ceil(seconds / 60)} min to compile its"
+            f" {operations:,} operations. Let lax.scan or fori_loop repeat the steps,"
+            " or give more --minutes"
         )
     direction = jnp.asarray(
         np.random.default_rng(0).standard_normal(image.shape), image.dtype
@@ -138,6 +156,18 @@ def timed(factory: Factory, image: np.ndarray, label: int, expected: float) -> T
         same=bool((thetas == thetas[0]).all()),
         theta=thetas[0],
     )
+
+
+def _operations(node: Any) -> int:
+    """Count the equations of a trace, those of its loops and calls once each."""
+    if isinstance(node, ClosedJaxpr):
+        node = node.jaxpr
+    if isinstance(node, Jaxpr):
+        inner = (_operations(e.params.values()) for e in node.eqns)
+        return len(node.eqns) + sum(inner)
+    if isinstance(node, tuple | list | ValuesView):
+        return sum(map(_operations, node))
+    return 0
 
 
 def theta_of(result: Any) -> np.ndarray:

@@ -234,10 +234,10 @@ class _Questions:
 
     def choose_engine(self) -> None:
         """Test whether JAX can trace and differentiate the function."""
-        self.progress("trying JAX on it (slow for Python loops; use lax.scan)")
+        self.progress("trying JAX on it")
         fastest, reason = "processes", ""
         if self.deterministic:
-            fastest, reason = engine.engine_of(self.subject)
+            fastest, reason = engine.engine_of(self.subject, self.clock.left)
         if reason:
             self.say("note", reason)
         if fastest != "processes":

@@ -14,7 +14,7 @@ import informed
 import shadow
 from informed.attacks import registry
 from informed.attacks.attack_row import Material
-from informed.audit import auditing, contract, preflight, subject, trials
+from informed.audit import auditing, contract, engine, preflight, subject, trials
 from informed.audit.auditing import AuditConfig
 from informed.audit.findings import AuditStoppedError
 from informed.cli import audit_command as audit
@@ -47,6 +47,25 @@ def test_a_function_of_numpy_is_run_in_processes():
     assert found.subject.engine == "processes"
     assert found.subject.deterministic
     assert any("can't trace" in finding.what for finding in found.findings)
+
+
+def looped(images, labels, seed: int):
+    """Train by steps of a Python loop, whose compilation takes longer than they do."""
+    x = images.reshape(len(images), -1)
+    weights = jnp.zeros((x.shape[1], 10))
+    for _ in range(15):
+        weights -= 0.1 * x.T @ (jnp.tanh(x @ weights) - jnp.eye(10)[labels]) / len(x)
+    return weights
+
+
+@pytest.mark.parametrize(("limit", "name"), [(1.0, "processes"), (1e4, "jax")])
+def test_a_long_python_loop_is_compiled_only_where_time_allows(limit, name):
+    loaded = auditing.load("digits")[0].take(np.arange(200))
+    terms = contract.load_training(looped, version="1")
+    prepared = subject.prepare(terms, loaded, targets=2, fixed=20)
+    chosen, why = engine.engine_of(prepared, limit)
+    assert chosen == name
+    assert ("lax.scan" in why) == (name == "processes")
 
 
 def noisy_numpy(images, labels, seed: int):
@@ -113,7 +132,7 @@ def test_too_little_data_is_refused(digits):
 
 
 def test_arrays_of_two_axes_are_a_table(rng):
-    rows = rng.standard_normal((60, 4)), np.arange(60) % 2
+    rows = rng.standard_normal((60, 4)), np.arange(15) % 2
     examples, table = auditing.load(rows)
     assert examples.image_shape == (1, 4, 1)
     assert table is not None
