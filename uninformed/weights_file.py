@@ -1,7 +1,8 @@
 """Read dense ReLU networks that another program trained, so that they can be attacked.
 
 `informed kkt --weights` calls `read`; users go on with `released`, which makes the
-attack's arguments. Reading .safetensors and .npz never runs code. Layers are sorted by
+attack's arguments. It reads .safetensors, .npz and folders of Orbax, none of which can
+run code. Layers are sorted by
 names as PyTorch has them (`0.weight`, `layers.0.bias`), Haiku and Flax (`hidden_0/w`,
 `Dense_0/kernel`), or `w0`, `b0`; other arrays are taken in their order.
 
@@ -16,12 +17,14 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Float
 
 from shadow import files, safetensors
+from shadow.released import parts
 from shadow.threat import Release, publish
 from uninformed import homogeneous
 from uninformed.homogeneous import DenseLayers, HomogeneousConfig, Layer
@@ -38,6 +41,9 @@ def read(
     """Read a network for points of `inputs` numbers, in float32.
 
     Args:
+      path: a file, an Orbax checkpoint, or the folder of a `CheckpointManager`, whose
+        latest step is read.
+      inputs: the numbers of a point.
       any_biases: whether layers behind the first may have biases other than 0.
     Raises:
       ValueError: the file holds no such network, or leaves open which; it is a pickle.
@@ -92,13 +98,15 @@ def released(
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
     """Read the arrays, and refuse what isn't of dense layers."""
-    if path.suffix not in (".npz", ".safetensors"):
+    if not path.is_dir() and path.suffix not in (".npz", ".safetensors"):
         raise ValueError(
-            f"Expected weights in .safetensors or .npz, got {path.name}: other formats"
-            " may run code when they are read. From PyTorch:"
-            ' safetensors.torch.save_file(model.state_dict(), "victim.safetensors").'
+            "Expected weights in .safetensors, .npz or a folder of Orbax, got"
+            f" {path.name}: other formats may run code when they are read. From"
+            " PyTorch: safetensors.torch.save_file(model.state_dict(),"
+            ' "victim.safetensors").'
         )
     read = files.read_arrays if path.suffix == ".npz" else safetensors.read
+    read = _checkpoint if path.is_dir() else read
     # Texts describe the others, as in files of ours.
     arrays = {name: a for name, a in read(path).items() if a.dtype.kind != "U"}
     for name, array in arrays.items():
@@ -109,6 +117,25 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
                 " layers have matrices and biases of finite floats, nothing else."
             )
     return {name: np.asarray(array, np.float32) for name, array in arrays.items()}
+
+
+def _checkpoint(folder: Path) -> dict[str, np.ndarray]:
+    """Read a checkpoint of Orbax as NumPy's arrays, whatever devices saved it."""
+    import orbax.checkpoint as ocp  # takes a second
+
+    steps = [child for child in folder.iterdir() if child.name.isdigit()]
+    step = max(steps, key=lambda child: int(child.name), default=folder)
+    items = [p for p in (step, *step.iterdir()) if (p / "_METADATA").is_file()]
+    if len(items) != 1:
+        raise ValueError(
+            f"Expected {step} to be one checkpoint of Orbax, got {len(items)} of them."
+        )
+    with ocp.PyTreeCheckpointer() as reader:
+        saved = reader.metadata(items[0].resolve()).item_metadata.tree
+        as_numpy = ocp.RestoreArgs(restore_type=np.ndarray)
+        arguments = jax.tree.map(lambda _: as_numpy, saved)
+        tree = reader.restore(items[0].resolve(), restore_args=arguments)
+    return {part.name: np.asarray(part.array) for part in parts(tree)}
 
 
 def _layers(

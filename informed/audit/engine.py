@@ -32,8 +32,8 @@ _SHORT_S = 1.0
 # If a process's first model takes this many times as long as one here, it includes
 # imports and isn't counted.
 _SLOWER = 1.2
-# Seconds that XLA takes to compile an operation with its derivative. Measured with
-# Adam's steps of a small network in a Python loop: 3e-3 for 800 operations, more for many.
+# Seconds that XLA takes to compile an operation with its derivative: for Adam's steps
+# of a small network in a Python loop 3e-3 at 800 operations, more at 8,000.
 _COMPILE_S = 1e-2
 
 

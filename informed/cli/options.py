@@ -162,6 +162,7 @@ def _existing(what: str, exists: Callable[[Path], bool]) -> Callable[[str], Any]
 _file = _existing("file", lambda path: path.exists() and not path.is_dir())
 _audit = _existing("audit and no work directory", Path.exists)
 _run = _existing("folder", Path.is_dir)
+_weights = _existing("file", Path.exists)
 
 
 def _training(text: str) -> str:
@@ -351,8 +352,11 @@ def _add_run(parser: argparse.ArgumentParser, name: str) -> None:
     elif name == "run":
         _add_shared(add, "max-success")
     elif name == "kkt":
-        about = "attack these weights, .safetensors or .npz, that any program trained"
-        add("--weights", about, _file, "FILE")
+        about = (
+            "attack these weights, that any program trained: .safetensors, .npz, or a"
+            " folder that Orbax wrote"
+        )
+        add("--weights", about, _weights, "FILE")
         about = "their training images, then others, which judge: .npz, see docs/kkt.md"
         add("--data", about, _file, "FILE")
     elif name == "attack":

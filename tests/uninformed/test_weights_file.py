@@ -1,5 +1,9 @@
 """Networks of other programs: names, orders and orientations; what isn't clear."""
 
+import os
+import subprocess
+import sys
+
 import jax
 import ml_dtypes
 import numpy as np
@@ -96,6 +100,43 @@ def test_what_is_not_dense_layers_is_refused_by_name(change, match, network, tmp
     np.savez(tmp_path / "v.npz", **named(network) | change)
     with pytest.raises(ValueError, match=match):
         weights_file.read(tmp_path / "v.npz", INPUTS)
+
+
+SAVE = """
+import sys
+import jax, numpy as np, orbax.checkpoint as ocp
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+arrays, folder = np.load(sys.argv[1]), sys.argv[2]
+mesh = Mesh(np.array(jax.devices()).reshape(2), "d")
+over_devices = NamedSharding(mesh, PartitionSpec(None, "d"))
+tree = {"params": {}}
+for i, name in enumerate(("0.weight", "1.weight")):
+    kernel = jax.device_put(arrays[name].T, over_devices)
+    tree["params"][f"Dense_{i}"] = {"kernel": kernel}
+with ocp.CheckpointManager(folder) as manager:
+    for step, factor in ((3, 2.0), (10, 1.0)):
+        scaled = jax.tree.map(lambda a: factor * a, tree)
+        manager.save(step, args=ocp.args.StandardSave(scaled))
+"""
+
+
+def test_a_checkpoint_of_two_devices_is_read_on_one(tmp_path, rng):
+    arrays = {
+        "0.weight": rng.standard_normal((4, INPUTS)).astype(np.float32),
+        "1.weight": rng.standard_normal((2, 4)).astype(np.float32),
+    }
+    np.savez(tmp_path / "v.npz", **arrays)
+    folder = tmp_path / "steps"
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    command = [sys.executable, "-c", SAVE, str(tmp_path / "v.npz"), str(folder)]
+    subprocess.run(command, env=os.environ | flags, check=True)
+    wanted = weights_file.read(tmp_path / "v.npz", INPUTS)
+    assert_same(weights_file.read(folder, INPUTS), wanted)  # the latest step
+    assert_same(weights_file.read(folder / "10" / "default", INPUTS), wanted)
+    (doubled,) = weights_file.read(folder / "3", INPUTS)[:1]
+    np.testing.assert_array_equal(doubled.w, 2 * wanted[0].w)
+    with pytest.raises(ValueError, match="one checkpoint of Orbax, got 0"):
+        weights_file.read(tmp_path, INPUTS)
 
 
 def test_pickles_are_refused_with_a_way_out(tmp_path):
