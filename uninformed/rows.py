@@ -18,6 +18,7 @@ from informed.attacks.registry import Row, register
 from shadow.threat import Release, require_told
 from uninformed import bilevel, kkt, model_inversion
 from uninformed.knowledge import Architecture, Candidates
+from uninformed.model_inversion import InversionOfModel
 
 # Mean and standard deviation, in pixels, of the bilevel attack's initial noise: grey
 # favours no class, and the noise makes points of one class differ.
@@ -26,12 +27,9 @@ _GREY, _SPREAD = 0.5, 0.1
 
 @dataclasses.dataclass(frozen=True)
 class WeightsAttack:
-    """An attack on weights alone, run on each release.
+    """An attack on weights alone: `run` gives points and scores of one release.
 
-    Attributes:
-      config: settings of the attack.
-      knows: fields of `Architecture` that it needs.
-      run: (config, theta, architecture, key) -> points and scores of one release.
+    It needs the fields `knows` of `Architecture`.
     """
 
     config: Any
@@ -65,10 +63,7 @@ def _bilevel(
 
 
 def _invert(
-    config: model_inversion.InversionOfModel,
-    theta: Array,
-    known: Architecture,
-    key: Array,
+    config: InversionOfModel, theta: Array, known: Architecture, key: Array
 ) -> tuple[Any, Any]:
     """Run model inversion; scores are equal, because nothing ranks the points."""
     assert known.victim is not None
@@ -113,7 +108,7 @@ _register(
 _register(
     "model_inversion",
     "points of extreme output; a baseline",
-    model_inversion.InversionOfModel,
+    InversionOfModel,
     lambda settings: WeightsAttack(settings, ("victim",), _invert),
     knows=("victim",),
 )

@@ -28,7 +28,7 @@ def test_ncc_doesn_t_see_brightness_and_contrast(images):
 def test_thinning_keeps_one_of_near_copies_and_drops_what_has_no_multiplier():
     points = np.array([[0.0, 0], [0.01, 0], [1, 0], [5, 5]])
     multipliers = np.array([1.0, 0.9, 0.5, 0.001])
-    kept = kkt_circle.thinned(points, multipliers, apart=0.03)
+    kept = kkt_circle.thinned(points, multipliers)
     assert len(kept) == 2
     assert 2 in kept
     assert 3 not in kept

@@ -46,24 +46,21 @@ class BilevelVictimConfig:
       kind: "affine", or "one_hidden" for a network with one hidden layer.
       width: number of units of the hidden layer.
       decay: mu, the weight decay in the training of victim and attack alike.
-      smoothness: beta of the activation softplus(beta z) / beta; None: ReLU.
-      init: initialisation of theta: "uniform" in [0, 1], or "scaled", the same divided
-        by sqrt(inputs). Affine victims have a closed form and ignore it.
-      steps: largest number of L-BFGS steps when the victim is trained.
+      smoothness: beta of the activation softplus(beta z) / beta.
+      steps: largest number of L-BFGS steps when the victim is trained, from theta
+        uniform in [0, 1 / sqrt(inputs)]. Affine victims have a closed form.
       attack_steps: largest number of L-BFGS steps of each lower solve of the attack.
     """
 
     kind: str = "affine"
     width: int = 128
     decay: float = 1e-2
-    smoothness: float | None = 20.0
-    init: str = "scaled"
+    smoothness: float = 20.0
     steps: int = 10_000
     attack_steps: int = 100
 
     def __post_init__(self) -> None:
         checks.choice("kind", self.kind, ("affine", "one_hidden"))
-        checks.choice("init", self.init, ("uniform", "scaled"))
         for field in ("width", "steps", "attack_steps"):
             checks.at_least(field, getattr(self, field), 1)
         # Raises if fields contradict each other.
@@ -85,17 +82,14 @@ class LandscapeConfig:
     """The configuration of a landscape; all randomness derives from `seed`.
 
     Attributes:
-      seed: the seed of noise, initialisations and perturbations.
       data: the training images; as many held-out images are the partition (`mixtures`).
-      starts: the starts from which the attacks are run.
       methods: the attacks to run, among `METHODS`.
       victim: the victim of `bilevel` and `matching`.
       theta: initial parameters of lower problems: "own", drawn by the attacker, or
         "released", theta itself. Affine victims ignore it.
       attack: settings of `bilevel` and `matching`.
       at_once: starts per batch; affects memory and speed, not results.
-      network: architecture of the victim of `kkt`.
-      training: how the victim of `kkt` is trained.
+      network, training: the victim of `kkt`.
       kkt: settings of the KKT attack, which is run with as many candidates as there
         are training points and without restarts.
     """
@@ -138,11 +132,10 @@ class Outcomes:
     """The outcomes of one method from every start.
 
     Attributes:
-      images: reconstructions (starts, points, height, width, channels).
+      images: (starts, points, height, width, channels).
       distance: the misfit that an adversary sees, (starts,): |theta(x) - theta*|^2, for
         `kkt` |theta - sum|^2.
-      size: |theta*|^2, the squared norm of the released parameters.
-      params: number of parameters.
+      size, params: |theta*|^2, and the number of parameters.
       loss: the loss of each image at theta*, (starts, points): half its squared error,
         for `kkt` the squared relative deviation of its output from the margin.
       slope_norm: |grad E| at the end of the last lower solve, (starts,); 0 for `kkt`.
@@ -225,18 +218,14 @@ def _bilevel(
     record: Record,
     tick: Callable[[Any], None] | None,
 ) -> tuple[BatchAttack, dict[str, Any]]:
-    """Prepare `bilevel` or `matching` on the victim of squared errors.
-
-    Returns: the attack, and the fields of `Outcomes` that describe its victim.
-    """
+    """Prepare `bilevel` or `matching`: the attack, and what `Outcomes` has of theta."""
     flat = sets.truth.reshape(len(sets.truth), -1).astype(np.float64)
     inputs = flat.shape[1]
     lower = config.victim.lower(inputs)
     victim_problem = dataclasses.replace(lower, steps=config.victim.steps)
-    scale = 1.0 if config.victim.init == "uniform" else inputs**-0.5
     keys = jax.random.split(jax.random.key(config.seed))
     victim_init, attacker_init = (
-        scale * jax.random.uniform(key, (lower.num_params,), jnp.float64)
+        inputs**-0.5 * jax.random.uniform(key, (lower.num_params,), jnp.float64)
         for key in keys
     )
     targets = jnp.asarray(sets.signs, jnp.float64)
@@ -314,19 +303,14 @@ def _kkt(
     size = float(homogeneous.squared_norm(network))
 
     def attack(batch: np.ndarray) -> Mapping[str, Any]:
+        starts = jnp.asarray(batch.reshape(len(batch), points, -1) - mean)
+        keys = jnp.stack([key] * len(batch))
         kkt_runs = kkt.attack_many(
-            experiment.attack,
-            network,
-            keys=jnp.stack([key] * len(batch)),
-            mean=mean,
-            starts=jnp.asarray(batch.reshape(len(batch), points, -1) - mean),
-            tick=tick,
+            experiment.attack, network, keys=keys, mean=mean, starts=starts, tick=tick
         )
         ends = np.stack([kkt_run.points for kkt_run in kkt_runs])
-        outputs = np.stack(
-            [homogeneous.apply(network, jnp.asarray(points))[:, 0] for points in ends]
-        )
-        leads = outputs * sets.signs
+        outputs = [homogeneous.apply(network, jnp.asarray(each))[:, 0] for each in ends]
+        leads = np.stack(outputs) * sets.signs
         margins = np.median(leads, axis=1, keepdims=True)
         return {
             "images": (ends + mean).reshape(batch.shape),
