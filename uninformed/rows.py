@@ -6,6 +6,7 @@ run's `config.attacks`, because they know no record and return many candidates.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -71,44 +72,35 @@ def _invert(
     return points, np.ones(config.count)
 
 
-def _register(
-    name: str, about: str, config: type, make: Callable[[Any], Any], **facts: Any
-) -> None:
-    register(
-        Row(
-            name=name,
-            about=about,
-            protocol="candidates",
-            config=config,
-            make=lambda settings, _: make(settings),
-            sees="weights",
-            gives=("points", "scores"),
-            **facts,
-        )
-    )
-
-
-_register(
-    "kkt",
-    "many candidates, from the weights of a homogeneous network alone",
-    kkt.KktConfig,
-    lambda settings: kkt.Attack(config=settings),
-    knows=("victim",),
-    uses=("mean",),
-    revision=kkt.REVISION,
+_row = functools.partial(
+    Row, protocol="candidates", sees="weights", gives=("points", "scores")
 )
-_register(
-    "bilevel",
-    "points whose training ends at the released weights (Runkel et al. 2024)",
-    bilevel.BilevelConfig,
-    lambda settings: WeightsAttack(settings, ("lower", "targets"), _bilevel),
-    knows=("lower", "targets"),
-    revision=bilevel.REVISION,
-)
-_register(
-    "model_inversion",
-    "points of extreme output; a baseline",
-    InversionOfModel,
-    lambda settings: WeightsAttack(settings, ("victim",), _invert),
-    knows=("victim",),
-)
+for row in (
+    _row(
+        name="kkt",
+        about="many candidates, from the weights of a homogeneous network alone",
+        config=kkt.KktConfig,
+        make=lambda settings, _: kkt.Attack(config=settings),
+        knows=("victim",),
+        uses=("mean",),
+        revision=kkt.REVISION,
+    ),
+    _row(
+        name="bilevel",
+        about="points whose training ends at the released weights (Runkel et al. 2024)",
+        config=bilevel.BilevelConfig,
+        make=lambda settings, _: WeightsAttack(
+            settings, ("lower", "targets"), _bilevel
+        ),
+        knows=("lower", "targets"),
+        revision=bilevel.REVISION,
+    ),
+    _row(
+        name="model_inversion",
+        about="points of extreme output; a baseline",
+        config=InversionOfModel,
+        make=lambda settings, _: WeightsAttack(settings, ("victim",), _invert),
+        knows=("victim",),
+    ),
+):
+    register(row)

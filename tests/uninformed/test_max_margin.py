@@ -130,21 +130,13 @@ def test_fitting_stops_at_the_loss_that_is_asked_for(data, start, log_loss):
     assert end(4000, 0.0) < 0.04
 
 
-def test_a_training_that_was_cut_off_goes_on(data, start, tmp_path, monkeypatch):
+def test_a_training_that_was_cut_off_goes_on(data, start, tmp_path, cut_off):
     """Within each of its phases, and to the same bits."""
     whole = margin.train(SHORT, start, *data)
     place = pieces.Place(
         file=tmp_path / "part.npz", record=Record.of({}), what="The training"
     )
-    keep, calls = pieces._keep, []
-
-    def cut(place, carry, done):
-        keep(place, carry, done)
-        calls.append(done)
-        if len(calls) in (10, 50):
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(pieces, "_keep", cut)
+    calls = cut_off(10, 50)
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
             margin.train(SHORT, start, *data, place=place)

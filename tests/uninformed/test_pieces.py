@@ -60,18 +60,9 @@ def test_a_bar_tells_the_steps(progress, tmp_path, capsys, monkeypatch):
     assert capsys.readouterr().err == ""
 
 
-def test_a_cut_scan_goes_on_after_its_last_piece(tmp_path, monkeypatch):
+def test_a_cut_scan_goes_on_after_its_last_piece(tmp_path, cut_off):
     whole = pieces.scan(step, START, 130)
-    where, calls = place(tmp_path, 130), []
-    keep = pieces._keep
-
-    def cut(place, carry, done):
-        keep(place, carry, done)
-        calls.append(done)
-        if len(calls) == 7:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(pieces, "_keep", cut)
+    where, calls = place(tmp_path, 130), cut_off(7)
     with pytest.raises(KeyboardInterrupt):
         pieces.scan(step, START, 130, where)
     found = pieces.scan(step, START, 130, where)

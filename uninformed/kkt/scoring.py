@@ -143,9 +143,7 @@ def evaluate(
     if len(trials) > 1:
         looks["By all runs together, "] = pooled
     zero = {"_recovered": 0, "_held_out_recovered": 0}
-    of_runs = [
-        zero if diverged(trial) else recovered("", trial.points) for trial in trials
-    ]
+    of_runs = [zero if diverged(run) else recovered("", run.points) for run in trials]
     by_run = {f"runs{name}": [counts[name] for counts in of_runs] for name in zero}
     results: dict[str, Any] = {
         "verdict": candidates.verdict(looks),

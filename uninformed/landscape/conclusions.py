@@ -44,12 +44,8 @@ def conclude(
 ) -> dict[str, Conclusions]:
     """Check all conclusions about each method, and those that compare two.
 
-    Args:
-      perturbed: number of perturbed starts around each corner.
-      names: names of the starts.
-      started: images at the start, (starts, points, height, width, channels).
-      ended: images at the end by method, of that shape.
-      measured: the quantities of each method.
+    Images at the start and, by method, at the end are (starts, points, height, width,
+    channels); `perturbed` starts are around each corner.
     """
     outcome = {method: of_method(names, values) for method, values in measured.items()}
     if "bilevel" not in measured:

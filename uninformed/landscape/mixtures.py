@@ -24,7 +24,7 @@ from jaxtyping import Float
 from shadow import checks
 from shadow.data import Images
 from uninformed.kkt import training_images
-from uninformed.kkt.training_images import PointsConfig, VictimImages
+from uninformed.kkt.training_images import PointsConfig
 
 CORNERS = ("noise", "partition", "truth")
 COLLAPSED = "one image per class"
@@ -60,12 +60,9 @@ class Sets:
 
     def fingerprint(self) -> str:
         """Return a hash of all images and labels."""
-        return VictimImages(
-            np.concatenate([self.truth, self.partition, self.noise]),
-            self.labels,
-            self.held_out,
-            np.zeros(0, np.int32),
-        ).fingerprint()
+        images = np.concatenate([self.truth, self.partition, self.noise])
+        parts = images, self.labels, self.held_out, np.zeros(0, np.int32)
+        return checks.fingerprint([*map(checks.digest, parts)])
 
     @property
     def signs(self) -> Float[np.ndarray, " images"]:

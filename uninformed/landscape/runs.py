@@ -85,8 +85,6 @@ class LandscapeConfig:
       data: the training images; as many held-out images are the partition (`mixtures`).
       methods: the attacks to run, among `METHODS`.
       victim: the victim of `bilevel` and `matching`.
-      theta: initial parameters of lower problems: "own", drawn by the attacker, or
-        "released", theta itself. Affine victims ignore it.
       attack: settings of `bilevel` and `matching`.
       at_once: starts per batch; affects memory and speed, not results.
       network, training: the victim of `kkt`.
@@ -101,7 +99,6 @@ class LandscapeConfig:
     starts: StartsConfig = dataclasses.field(default_factory=StartsConfig)
     methods: tuple[str, ...] = METHODS
     victim: BilevelVictimConfig = dataclasses.field(default_factory=BilevelVictimConfig)
-    theta: str = "own"
     attack: BilevelConfig = dataclasses.field(default_factory=BilevelConfig)
     at_once: int = 40
     network: HomogeneousConfig = dataclasses.field(default_factory=HomogeneousConfig)
@@ -111,7 +108,6 @@ class LandscapeConfig:
     def __post_init__(self) -> None:
         for method in self.methods:
             checks.choice("methods", method, METHODS)
-        checks.choice("theta", self.theta, ("own", "released"))
         checks.at_least("at_once", self.at_once, 1)
         for field, value, allowed, why in (
             ("data.classes", self.data.classes, "binary", "victims have one output"),
@@ -185,8 +181,9 @@ def run(
     with double, jax.default_matmul_precision("highest"):
         # Steps are counted for each start. Batches that are on disk are read, not run.
         steps = (config.kkt if method == "kkt" else config.attack).steps
-        told: dict[str, Any] = {"desc": method, "unit": " steps", "show": progress}
-        with bars.bar(total=total * steps, **told) as bar:
+        with bars.bar(
+            total=total * steps, desc=method, unit=" steps", show=progress
+        ) as bar:
             # Called with a number of steps that a whole batch has made.
             def tick(count: Any) -> None:
                 bar.update(int(count) * min(config.at_once, total - first))
@@ -223,23 +220,17 @@ def _bilevel(
     inputs = flat.shape[1]
     lower = config.victim.lower(inputs)
     victim_problem = dataclasses.replace(lower, steps=config.victim.steps)
-    keys = jax.random.split(jax.random.key(config.seed))
-    victim_init, attacker_init = (
-        inputs**-0.5 * jax.random.uniform(key, (lower.num_params,), jnp.float64)
-        for key in keys
-    )
+    key = jax.random.split(jax.random.key(config.seed))[0]
+    init = inputs**-0.5 * jax.random.uniform(key, (lower.num_params,), jnp.float64)
     targets = jnp.asarray(sets.signs, jnp.float64)
 
     def train() -> Mapping[str, Any]:
-        solve = jax.jit(
-            lambda points: bilevel.solve(victim_problem, points, targets, victim_init)
-        )
+        solve = jax.jit(lambda x: bilevel.solve(victim_problem, x, targets, init))
         return {"theta": solve(jnp.asarray(flat)).theta}
 
     file = workdir / f"{config.victim.kind}.npz"
     theta = records.kept(file, record, f"The victim in {file}", train)["theta"]
     released = jnp.asarray(theta)
-    lower_init = released if config.theta == "released" else attacker_init
     solver, attack_problem = bilevel.attack, lower
     # Gradient matching solves the lower problem once, at its end, so to convergence.
     if method == "matching":
@@ -249,7 +240,7 @@ def _bilevel(
     @jax.vmap
     def from_start(points: jax.Array) -> tuple[bilevel.Ended, jax.Array]:
         ended = solver(
-            config.attack, attack_problem, released, points, targets, lower_init, tick
+            config.attack, attack_problem, released, points, targets, released, tick
         )
         errors = lower.outputs(released, ended.points) - targets
         return ended, 0.5 * errors**2

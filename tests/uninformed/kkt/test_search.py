@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from shadow.store import ConfigurationMismatchError
-from uninformed import homogeneous, pieces
+from uninformed import homogeneous
 from uninformed.homogeneous import HomogeneousConfig
 from uninformed.kkt import KktConfig, KktRun, experiment, scoring
 
@@ -42,20 +42,12 @@ def test_batches_of_another_size_are_gone_on_with(network, key, tmp_path):
         np.testing.assert_array_equal(one.points, other.points)
 
 
-def test_a_batch_that_was_cut_off_goes_on(network, key, tmp_path, monkeypatch):
+def test_a_batch_that_was_cut_off_goes_on(network, key, tmp_path, cut_off):
     config = KktConfig(candidates=4, steps=100)
     whole = experiment.search(
         config, network, trials=2, key=key, at_once=2, folder=tmp_path / "whole"
     )
-    keep, calls = pieces._keep, []
-
-    def cut(place, carry, done):
-        keep(place, carry, done)
-        calls.append(done)
-        if len(calls) == 20:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(pieces, "_keep", cut)
+    calls = cut_off(20)
     both = {"trials": 2, "key": key, "at_once": 2, "folder": tmp_path}
     with pytest.raises(KeyboardInterrupt):
         experiment.search(config, network, **both)
