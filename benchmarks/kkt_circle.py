@@ -36,7 +36,7 @@ POINTS = 20
 NEAR, APART, LEAST = 0.05, 0.03, 0.02
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Circle:
     """A victim of points (points, 2) on the unit circle, attacked.
 
@@ -110,15 +110,7 @@ def play(*, seed: int, runs: int, steps: int, width: int) -> Circle:
         "train_s": round(trained - start, 1),
         "seconds": round(attacked - start, 1),
     }
-    return Circle(
-        points=points,
-        labels=labels,
-        network=network,
-        best=best,
-        kept=kept,
-        prototypes=prototypes,
-        line=line,
-    )
+    return Circle(points, labels, network, best, kept, prototypes, line)
 
 
 def thinned(

@@ -85,7 +85,7 @@ class LandscapeConfig:
       data: the training images; as many held-out images are the partition (`mixtures`).
       methods: the attacks to run, among `METHODS`.
       victim: the victim of `bilevel` and `matching`.
-      attack: settings of `bilevel` and `matching`.
+      attack: settings of `bilevel` and `matching`; lower problems begin at theta.
       at_once: starts per batch; affects memory and speed, not results.
       network, training: the victim of `kkt`.
       kkt: settings of the KKT attack, which is run with as many candidates as there
