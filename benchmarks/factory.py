@@ -47,8 +47,6 @@ from informed.experiment.training_settings import TrainingConfig
 from shadow import devices
 
 FIXED, PIXELS, UNITS, EPOCHS = 1000, 784, 10, 100
-
-
 CNN_FIXED, CNN_EPOCHS, CNN_SHAPE = 200, 20, (32, 32, 3)
 VARIANTS: dict[str, dict[str, Any]] = {
     "random_initialisation": {"initialisation": "random"},
@@ -84,9 +82,8 @@ def matrix_products(models: int, fixed: int) -> dict[str, Callable[[], object]]:
     images = rng.random((PIXELS, fixed), dtype=np.float32)
     weights = rng.random((models * UNITS, PIXELS), dtype=np.float32)
     errors = rng.random((models * UNITS, fixed), dtype=np.float32)
-    return _repeated(
-        lambda w, x, e: (w @ x, x @ e.T), (weights, images, errors), EPOCHS
-    )
+    arrays = weights, images, errors
+    return _repeated(lambda w, x, e: (w @ x, x @ e.T), arrays, EPOCHS)
 
 
 def cnn_products(fixed: int) -> dict[str, Callable[[], object]]:
@@ -269,22 +266,14 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7, help="turns of each timing")
-    parser.add_argument(
-        "--one_device", action="store_true", help="not one JAX device per core"
-    )
     parser.add_argument("--no_torch", action="store_true", help="leave PyTorch out")
-    parser.add_argument(
-        "--plain", action="store_true", help="not in the span of the data"
-    )
     parser.add_argument("--victim", default="mlp", choices=("mlp", "cnn", "dp-mlp"))
     parser.add_argument("--fixed", type=int, help="size of the fixed set")
     parser.add_argument(
         "--variant", action="store_true", help="other ways to train, see above"
     )
     arguments = parser.parse_args()
-    if not arguments.one_device:
-        devices.one_a_core()
-
+    devices.one_a_core()
     cnn = arguments.victim == "cnn"
     shape = CNN_SHAPE if cnn else (28, 28, 1)
     num_fixed = arguments.fixed or (CNN_FIXED if cnn else FIXED)
@@ -294,17 +283,11 @@ def main() -> None:
         image_shape=shape,
         num_classes=10,
     )
-    if arguments.plain:
-        victim = dataclasses.replace(victim, first=None, groups=None)
-    training = (
-        TrainingConfig(epochs=CNN_EPOCHS, learning_rate=0.01)
-        if cnn
-        else TrainingConfig(epochs=EPOCHS)
-    )
+    training = TrainingConfig(epochs=EPOCHS)
+    if cnn:
+        training = TrainingConfig(epochs=CNN_EPOCHS, learning_rate=0.01)
     factory = shadow.Factory(
-        algorithm=training.algorithm(victim),
-        fixed=fixed,
-        key=jax.random.key(0),
+        algorithm=training.algorithm(victim), fixed=fixed, key=jax.random.key(0)
     )
     if arguments.variant:
         print(json.dumps(_variants(factory, targets, arguments.rounds)))

@@ -33,17 +33,14 @@ from uninformed import max_margin as margin
 from uninformed.homogeneous import DenseLayers
 
 POINTS = 20
-NEAR, APART = 0.05, 0.03
+NEAR, APART, LEAST = 0.05, 0.03, 0.02
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Circle:
-    """A victim of points on the unit circle, attacked.
+    """A victim of points (points, 2) on the unit circle, attacked.
 
     Attributes:
-      points: the training points, (points, 2).
-      labels: their classes, (points,).
-      network: the victim.
       best: the run of the lowest loss, which an adversary can see.
       kept: indices of its candidates with a multiplier, near copies left out.
       prototypes: what model inversion finds, (prototypes, 2).
@@ -69,26 +66,16 @@ def main() -> None:
     parser.add_argument("--figure", type=Path, default=None)
     arguments = parser.parse_args()
     devices.one_a_core()
-    made = play(
-        seed=arguments.seed,
-        runs=arguments.runs,
-        steps=arguments.steps,
-        width=arguments.width,
-    )
+    fields = vars(arguments)
+    figure = fields.pop("figure")
+    made = play(**fields)
     print(json.dumps(made.line))
-    if arguments.figure is not None:
-        files.write_bytes(arguments.figure, picture(made))
+    if figure is not None:
+        files.write_bytes(figure, picture(made))
 
 
 def play(*, seed: int, runs: int, steps: int, width: int) -> Circle:
-    """Train and attack.
-
-    Args:
-      seed: of the network, the attack and the baseline.
-      runs: of the attack.
-      steps: of each run.
-      width: units of the two hidden layers.
-    """
+    """Train a network with two hidden layers of a width; attack it in some runs."""
     start = time.perf_counter()
     angles = 2 * np.pi * np.arange(POINTS) / POINTS
     points = np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -104,7 +91,7 @@ def play(*, seed: int, runs: int, steps: int, width: int) -> Circle:
         kkt.KktConfig(steps=steps), network, keys=jax.random.split(attack_key, runs)
     )
     best = min(found, key=lambda run: run.loss)
-    kept = thinned(best.points, best.multipliers, apart=APART)
+    kept = thinned(best.points, best.multipliers)
     attacked = time.perf_counter()
     prototypes = model_inversion.invert(
         model_inversion.InversionOfModel(), network, key=baseline_key
@@ -116,47 +103,31 @@ def play(*, seed: int, runs: int, steps: int, width: int) -> Circle:
         "model_inversion_recovered": _recovered(points, prototypes),
         "residual": round(best.residual, 3),
         "all_runs_recovered": [
-            _recovered(
-                points,
-                run.points[thinned(run.points, run.multipliers, apart=APART)],
-            )
+            _recovered(points, run.points[thinned(run.points, run.multipliers)])
             for run in found
         ],
         "all_runs_loss": [round(run.loss, 4) for run in found],
         "train_s": round(trained - start, 1),
         "seconds": round(attacked - start, 1),
     }
-    return Circle(
-        points=points,
-        labels=labels,
-        network=network,
-        best=best,
-        kept=kept,
-        prototypes=prototypes,
-        line=line,
-    )
+    return Circle(points, labels, network, best, kept, prototypes, line)
 
 
 def thinned(
     points: Float[np.ndarray, "candidates inputs"],
     multipliers: Float[np.ndarray, " candidates"],
-    *,
-    apart: float,
-    least: float = 0.02,
 ) -> Int[np.ndarray, " kept"]:
     """Return indices of candidates with a multiplier, no two of them close together.
 
-    Args:
-      apart: Euclidean distance within which only the first candidate, in random
-        order, is kept.
-      least: smallest multiplier that is kept, as a share of the largest.
+    Of those within `APART`, the first in random order is kept, and none with less than
+    `LEAST` of the largest multiplier.
     """
     kept: list[int] = []
     for i in np.random.default_rng(0).permutation(len(points)):
-        if multipliers[i] <= least * multipliers.max():
+        if multipliers[i] <= LEAST * multipliers.max():
             continue
         distances = np.linalg.norm(points[kept] - points[i][None], axis=1)
-        if not kept or distances.min() > apart:
+        if not kept or distances.min() > APART:
             kept.append(int(i))
     return np.array(kept, np.int64)
 

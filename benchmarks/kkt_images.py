@@ -9,7 +9,6 @@ images are those after the first 100 of each class: on the first, settings were 
 """
 
 import argparse
-import dataclasses
 import json
 from pathlib import Path
 
@@ -18,11 +17,8 @@ from shadow import checks, devices
 from uninformed.kkt import scoring
 from uninformed.kkt.experiment import Uninformed
 
-ROWS = tuple(
-    f"{name}{kind}"
-    for name in ("mnist", "cifar10")
-    for kind in ("", "_multiclass", "_mse")
-)
+KINDS = ("", "_multiclass", "_mse")
+ROWS = tuple(f"{name}{kind}" for name in ("mnist", "cifar10") for kind in KINDS)
 
 
 def main() -> None:
@@ -38,24 +34,13 @@ def main() -> None:
     devices.one_a_core()
     for row in arguments.rows.split(","):
         values = config_file.get_config(row).to_dict()
-        experiment = checks.build(Uninformed, values)
-        experiment = dataclasses.replace(
-            experiment,
-            data=dataclasses.replace(
-                experiment.data, points=arguments.points, offset=arguments.offset
-            ),
-            victim=dataclasses.replace(
-                experiment.victim,
-                widths=(arguments.width,) * 2,
-                first_scale=None if arguments.standard else 1e-4,
-            ),
-            attack=dataclasses.replace(
-                experiment.attack, candidates=2 * arguments.points
-            ),
-        )
+        values["data"] |= {"points": arguments.points, "offset": arguments.offset}
+        values["victim"]["widths"] = (arguments.width,) * 2
+        values["victim"]["first_scale"] = None if arguments.standard else 1e-4
+        values["attack"]["candidates"] = 2 * arguments.points
         name = f"{row}_{arguments.points}_{arguments.width}_from_{arguments.offset}"
         folder = arguments.workdir / (name + "_standard" * arguments.standard)
-        results = scoring.run(experiment, folder)
+        results = scoring.run(checks.build(Uninformed, values), folder)
         print(json.dumps({"row": row, **results}), flush=True)
 
 

@@ -18,7 +18,6 @@ Each is the least of --rounds turns, taken in turns.
 
 import argparse
 import json
-import time
 from collections.abc import Callable
 
 import jax
@@ -26,9 +25,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import shadow
+from benchmarks.factory import PIXELS, UNITS, seconds
 from shadow.training import cross_entropy, grouped_gradients
-
-PIXELS, UNITS = 784, 10
 
 
 def main() -> None:
@@ -50,13 +48,6 @@ def main() -> None:
     line = {name: round(value, 3) for name, value in least.items()}
     line["gflops"] = round(flops / least["products"] / 1e6, 1)
     print(json.dumps(vars(arguments) | line))
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """Wall time of one call."""
-    start = time.perf_counter()
-    jax.block_until_ready(work())
-    return time.perf_counter() - start
 
 
 def measured(fixed: int, models: int, group: int) -> dict[str, Callable[[], object]]:

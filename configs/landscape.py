@@ -50,7 +50,6 @@ def get_config(size: str = "affine") -> config_dict.ConfigDict:
             victim=BilevelVictimConfig(kind="one_hidden", decay=1e-3),
             methods=("bilevel", "matching"),
             attack=BilevelConfig(steps=200),
-            theta="released",
             at_once=12,
         )
     if size == "smoke":

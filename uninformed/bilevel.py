@@ -1,7 +1,6 @@
 """Search for training points whose training ends at the released weights.
 
-`rows` and `landscape.runs` call this bilevel attack; `landscape.detection` only
-`ridge`. THREAT: uninformed, with labels. Knows the released weights theta*, the
+THREAT: uninformed, with labels. Knows the released weights theta*, the
 architecture, loss and weight decay of the victim, and the training labels y (`targets`
 below); not the points x.
 
@@ -39,14 +38,13 @@ Points = Float[Array, "points inputs"]
 Theta = Float[Array, " params"]
 Targets = Float[Array, " points"]
 
-OPTIMISERS = ("adam", "line_search")
 # Incremented when a change alters results; see `shadow.records`.
 REVISION = 1
-# Largest number of times that the line search halves a step; the next search starts at
-# twice the last step.
-_HALVINGS = 20
 # Largest number of calls of `tick`.
 _TICKS = 50
+# The attack ends when |theta - theta*|^2 is below this share of |theta*|^2, because
+# Adam would then step along rounding.
+_ENOUGH = 1e-11
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,8 +55,7 @@ class Lower:
       inputs: length of a point.
       width: units of a hidden layer with biases, whose weights come first in theta;
         None: the victim is w . x + b, theta is (w, b), and solutions are closed forms.
-      smoothness: beta of its activation softplus(beta z) / beta; None: ReLU, whose
-        Hessian is not what the implicit function theorem asks for.
+      smoothness: beta of its activation softplus(beta z) / beta.
       decay: mu > 0, the weight decay; without it the Hessian is singular.
       steps: largest number of L-BFGS steps of a solution.
       tolerance: largest |grad E| / (1 + |theta|) at which L-BFGS stops.
@@ -67,7 +64,7 @@ class Lower:
 
     inputs: int
     width: int | None = None
-    smoothness: float | None = 20.0
+    smoothness: float = 20.0
     decay: float = 1e-2
     steps: int = 50
     tolerance: float = 1e-6
@@ -97,10 +94,7 @@ class Lower:
             [self.width * i for i in (self.inputs, self.inputs + 1, self.inputs + 2)],
         )
         hidden = points @ first.reshape(self.inputs, self.width) + bias[None]
-        if self.smoothness is None:
-            hidden = jax.nn.relu(hidden)
-        else:
-            hidden = jax.nn.softplus(self.smoothness * hidden) / self.smoothness
+        hidden = jax.nn.softplus(self.smoothness * hidden) / self.smoothness
         return hidden @ second + last[0]
 
     def energy(self, theta: Theta, points: Points, targets: Targets) -> Array:
@@ -114,12 +108,7 @@ class Lower:
 
 
 class Solution(NamedTuple):
-    """A solution of the lower problem.
-
-    Attributes:
-      theta: the parameters at the end.
-      slope_norm: |grad E| there.
-    """
+    """A solution theta of the lower problem, and |grad E| there."""
 
     theta: Theta
     slope_norm: Array
@@ -260,38 +249,25 @@ def hypergradient(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BilevelConfig:
-    """Settings of the bilevel attack: how the upper problem is minimised.
+    """Settings of the bilevel attack: how Adam minimises the upper problem.
 
     Attributes:
-      steps: largest number of steps of the optimiser.
-      optimiser: "adam", or "line_search", gradient descent with backtracking. Its steps
-        stay in the directions of the gradient; Adam's, scaled pixel by pixel, do not.
-      rate: Adam's first learning rate, in pixels, falling to 0.
-      enough: the attack ends when |theta - theta*|^2 is below this share of
-        |theta*|^2, because Adam would then step along rounding. `matching` ends by the
-        tolerance on |grad E| instead.
+      steps: largest number of steps.
+      rate: first learning rate, in pixels, falling to 0.
     """
 
     steps: int = 2000
-    optimiser: str = "adam"
     rate: float = 1e-2
-    enough: float = 1e-11
 
     def __post_init__(self) -> None:
-        checks.choice("optimiser", self.optimiser, OPTIMISERS)
         checks.at_least("steps", self.steps, 1)
-        checks.at_least("enough", self.enough, 0)
         checks.positive("rate", self.rate)
 
 
 class Ended(NamedTuple):
-    """The result of one run of an attack.
+    """The points at which an attack ended, and the solution theta of the lower problem.
 
-    Attributes:
-      points: the reconstructions, (points, inputs).
-      distance: |theta - theta*|^2, theta the solution of the lower problem there, which
-        `matching` solves at the end.
-      slope_norm: |grad E| of that solution; the smaller, the more exact the distance.
+    `distance` is |theta - theta*|^2, the more exact the smaller `slope_norm`, |grad E|.
     """
 
     points: Points
@@ -312,20 +288,18 @@ def attack(
     """Run the bilevel attack, equation (2) of Runkel et al. 2024.
 
     Args:
-      config: how the upper problem is minimised.
-      lower: the victim's training problem.
       released: theta*.
       start: starting points.
       targets: labels of the training points.
       theta: where the first solution of the lower problem begins.
       tick: called with a number of steps as they are made, some fifty times.
     """
-    optimise = _optimiser(config)
+    adam = _adam(config)
 
     def distance(theta: Theta) -> Array:
         return jnp.sum((theta - released) ** 2)
 
-    enough = config.enough * jnp.sum(released**2)
+    enough = _ENOUGH * jnp.sum(released**2)
 
     def step(carry: tuple) -> tuple:
         # The hypergradient at the present solution of the lower problem.
@@ -333,17 +307,13 @@ def attack(
         v = solution.theta - released
         p = inverse_hessian(lower, points, targets, solution.theta, v)
         slope = hypergradient(lower, points, targets, solution.theta, p)
-
-        def upper(points: Points) -> Array:
-            return 0.5 * distance(solve(lower, points, targets, solution.theta).theta)
-
         # A step of the points; then solve the lower problem from its last solution.
-        value = 0.5 * distance(solution.theta)
-        moved, state = _moved(optimise, points, value, slope, state, upper)
+        update, state = adam.update(slope, state)
+        moved = points + update
         after = (moved, solve(lower, moved, targets, solution.theta), state)
         return _unless(distance(solution.theta) <= enough, after, carry)
 
-    begin = (start, solve(lower, start, targets, theta), optimise.init(start))
+    begin = (start, solve(lower, start, targets, theta), adam.init(start))
     points, solution, _ = _repeated(step, begin, config.steps, tick)
     return Ended(points, distance(solution.theta), solution.slope_norm)
 
@@ -360,9 +330,9 @@ def matching(
 ) -> Ended:
     """Match gradients, problem (3): find points at which theta* itself is stationary.
 
-    The arguments are those of `attack`.
+    The arguments are those of `attack`. It ends by the tolerance on |grad E|.
     """
-    optimise = _optimiser(config)
+    adam = _adam(config)
 
     def cost(points: Points) -> Array:
         return jnp.sum(lower.slope(released, points, targets) ** 2)
@@ -372,10 +342,10 @@ def matching(
     def step(carry: tuple) -> tuple:
         points, state = carry
         value, slope = jax.value_and_grad(cost)(points)
-        after = _moved(optimise, points, value, slope, state, cost)
-        return _unless(value <= bound**2, after, carry)
+        update, state = adam.update(slope, state)
+        return _unless(value <= bound**2, (points + update, state), carry)
 
-    begin = (start, optimise.init(start))
+    begin = (start, adam.init(start))
     points, _ = _repeated(step, begin, config.steps, tick)
     solution = solve(lower, points, targets, theta)
     distance = jnp.sum((solution.theta - released) ** 2)
@@ -403,27 +373,8 @@ def _repeated(
     return jax.lax.scan(one, carry, jnp.arange(steps))[0]
 
 
-def _optimiser(config: BilevelConfig) -> optax.GradientTransformationExtraArgs:
-    if config.optimiser == "line_search":
-        search = optax.scale_by_backtracking_linesearch(_HALVINGS, increase_factor=2.0)
-        return optax.chain(optax.sgd(1.0), search)
-    rates = optax.cosine_decay_schedule(config.rate, config.steps)
-    return optax.with_extra_args_support(optax.adam(rates))
-
-
-def _moved(
-    optimise: optax.GradientTransformationExtraArgs,
-    points: Points,
-    value: Array,
-    slope: Points,
-    state: Any,
-    value_fn: Callable[[Points], Array],
-) -> tuple[Points, Any]:
-    """Return points and the optimiser's state after one step."""
-    update, state = optimise.update(
-        slope, state, points, value=value, grad=slope, value_fn=value_fn
-    )
-    return points + update, state
+def _adam(config: BilevelConfig) -> optax.GradientTransformation:
+    return optax.adam(optax.cosine_decay_schedule(config.rate, config.steps))
 
 
 def _unless(done: Array, after: tuple, before: tuple) -> tuple:

@@ -1,9 +1,8 @@
 """Evaluate attacks on weights alone: match their candidates with the training images.
 
-`kkt.scoring` and `landscape` call it. A KKT attack returns more candidates than there
-are training points, in no order, and no attack can say which are right. The adversary
-can drop those without a multiplier and merge near copies. Only an evaluation can match
-candidates with training points and count them.
+A KKT attack returns more candidates than there are training points, in no order, and
+no attack can say which are right. Only an evaluation can match candidates with training
+points and count them.
 
 Images are matched by normalised cross-correlation (NCC), stretched to [0, 1], and
 compared by SSIM. Some candidate resembles any image, so every count stands beside a
@@ -223,16 +222,15 @@ def match(
       labels: classes of the training images.
       images: candidates as the attack returned them.
       held_out: images that weren't trained on, pixels in [0, 1].
-      held_out_labels: classes of the held-out images.
       mean: the image that was subtracted from training images; None: none was.
       share: which candidates are averaged, see `voted`.
     """
     shift = np.zeros(targets.shape[1:]) if mean is None else mean
     rng = np.random.default_rng(0)
-    drawn = []
-    for label, count in zip(*np.unique(labels, return_counts=True), strict=True):
-        members = np.flatnonzero(held_out_labels == label)
-        drawn.append(rng.permutation(members)[:count])
+    drawn = [
+        rng.permutation(np.flatnonzero(held_out_labels == label))[:count]
+        for label, count in zip(*np.unique(labels, return_counts=True), strict=True)
+    ]
     control = np.concatenate(drawn)
     rest = np.setdiff1d(np.arange(len(held_out)), control)
     # The control and the training images change places.

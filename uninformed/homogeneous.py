@@ -6,8 +6,7 @@ loss with exponential tails tends, in direction, to a KKT point of margin maximi
 on which the attack rests. With biases in all hidden layers the network isn't
 homogeneous and this result doesn't hold; the attack is tried on such networks too.
 
-Points here are rows (points, pixels), not images, because the networks are dense. All
-of `kkt`, `max_margin`, `model_inversion` and `weights_file` use these networks.
+Points here are rows (points, pixels), not images, because the networks are dense.
 
 Source: Haim et al. 2022, Sections 3 and 5; their public code, where the paper is silent
 (uniform initialisation of PyTorch, six times smaller in variance than He's).
@@ -16,7 +15,6 @@ Source: Haim et al. 2022, Sections 3 and 5; their public code, where the paper i
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -33,12 +31,7 @@ BIASES = ("none", "first", "hidden")
 
 
 class Layer(NamedTuple):
-    """One dense layer of a homogeneous network.
-
-    Attributes:
-      w: weights (inputs, units).
-      b: biases (units,); None: the layer has none.
-    """
+    """Weights of one dense layer, and its biases, if it has any."""
 
     w: Float[Array, "inputs units"]
     b: Float[Array, " units"] | None
@@ -112,13 +105,11 @@ def _draw(
 
 
 def apply(
-    network: DenseLayers,
-    points: Float[Array, "points inputs"],
-    relu: Callable[[Array], Array] = jax.nn.relu,
+    network: DenseLayers, points: Float[Array, "points inputs"]
 ) -> Float[Array, "points outputs"]:
-    """Compute the outputs; `relu` may have another derivative."""
+    """Compute the outputs."""
     for layer in network[:-1]:
-        points = relu(affine(layer, points))
+        points = jax.nn.relu(affine(layer, points))
     return affine(network[-1], points)
 
 

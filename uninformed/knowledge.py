@@ -1,4 +1,4 @@
-"""Types for attacks on weights alone (`rows`, `kkt`): what they know and return."""
+"""Types for attacks on weights alone: what they know and return."""
 
 import dataclasses
 from typing import Any

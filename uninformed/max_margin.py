@@ -1,7 +1,6 @@
 """Train victims of the KKT attack until they are near a KKT point of max margin.
 
-`kkt.experiment` calls `train`; `kkt` and `model_inversion` also use `margins` and other
-parts. Gradient descent converges like 1 / log(steps). These phases, of loss L and
+Gradient descent converges like 1 / log(steps). These phases, of loss L and
 weights theta, are faster; the first two have the same limits:
 
 fitting       gradient descent on log L instead of L, which is gradient flow at another
@@ -114,12 +113,9 @@ class MarginConfig:
 
 
 class State(NamedTuple):
-    """The state of training, with points as coordinates in their span.
+    """The network on coordinates in the span of the points.
 
-    Attributes:
-      network: the network on coordinates.
-      outside: scalar; the first layer's weights outside the span are the initial ones
-        times this number.
+    The first layer's weights `outside` the span are the initial ones times this number.
     """
 
     network: DenseLayers
@@ -164,35 +160,31 @@ def train(
             f"Expected labels in 0 .. {classes - 1} for a network of {outputs} outputs,"
             f" found values from {labels.min()} to {labels.max()}."
         )
-    dtype = network[0].w.dtype
-    points = np.asarray(points, dtype)
+    w = np.asarray(network[0].w)
+    points = np.asarray(points, w.dtype)
     # Points and first layer as coordinates in the span of the points.
     basis = _basis(points)
-    w = np.asarray(network[0].w)
     inside, outside = w, np.zeros_like(w)
     if basis is not None:
         points, inside = points @ basis.T, basis @ w
         outside = w - basis.T @ inside
-    state = State(
-        network=(Layer(jnp.asarray(inside), network[0].b), *network[1:]),
-        outside=jnp.ones((), dtype),
-    )
-    rest = jnp.asarray(np.sum(outside**2), dtype)
+    first = Layer(jnp.asarray(inside), network[0].b)
+    state = State((first, *network[1:]), outside=jnp.ones((), w.dtype))
+    rest = jnp.asarray(np.sum(outside**2), w.dtype)
     training = _Training(config, rest, jnp.asarray(points), jnp.asarray(labels))
     with jax.default_matmul_precision("highest"):
         end = training.run(state, place)
+    if basis is None:
+        return end.network
     # Convert back to weights of all inputs.
-    first = end.network[0].w
-    if basis is not None:
-        first = jnp.asarray(basis.T @ np.asarray(first) + end.outside * outside)
-    return (Layer(first, end.network[0].b), *end.network[1:])
+    w = basis.T @ np.asarray(end.network[0].w) + end.outside * outside
+    return (Layer(jnp.asarray(w), end.network[0].b), *end.network[1:])
 
 
 def _basis(points: np.ndarray) -> np.ndarray | None:
     """Return orthonormal rows that span the points; None: all inputs are needed."""
-    if len(points) >= points.shape[1]:
-        return None
-    return np.linalg.qr(points.T)[0].T
+    needed = len(points) < points.shape[1]
+    return np.linalg.qr(points.T)[0].T if needed else None
 
 
 def margins(
@@ -237,14 +229,9 @@ def _log_logistic(outputs: Array, labels: Array) -> Array:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Training:
-    """The phases of a training, on coordinates.
+    """The phases of a training, on coordinates of the points.
 
-    Attributes:
-      config: the settings of the training.
-      rest: scalar, the squared norm of the first layer's initial weights outside the
-        span.
-      points: coordinates of the training points.
-      labels: classes of the training points.
+    `rest` is the squared norm of the first layer's initial weights outside the span.
     """
 
     config: MarginConfig

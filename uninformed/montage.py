@@ -1,4 +1,4 @@
-"""Draw labelled rows of images as a PNG, for `kkt.scoring` and `landscape.maps`."""
+"""Draw labelled rows of images as a PNG."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,12 +12,9 @@ from shadow import files
 
 
 class ImageRow(NamedTuple):
-    """One row of a picture.
+    """A row of images (columns, height, width, channels), pixels in [0, 1].
 
-    Attributes:
-      label: the text to the left of the row.
-      images: images of the row (columns, height, width, channels), pixels in [0, 1].
-      captions: numbers below the images, (columns,); None: no numbers.
+    Its label is to the left, and captions are numbers below the images.
     """
 
     label: str

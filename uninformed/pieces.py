@@ -1,8 +1,7 @@
 """Checkpoints for long JAX loops: scan over steps in pieces, and save after each.
 
-A training of a million epochs (`max_margin`), or a run of the KKT attack
-(`kkt.descent`), is a `lax.scan` over its steps. An interrupted loop continues after the
-last piece, with the same result.
+A training of a million epochs, or a run of the KKT attack, is a `lax.scan` over its
+steps. An interrupted loop continues after the last piece, with the same result.
 
 Checked: tests/uninformed/test_pieces.py.
 """
@@ -28,13 +27,10 @@ _ABOUT, _DONE = "about", "done"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Place:
-    """The file that checkpoints are saved in.
+    """The .npz file of checkpoints, which stays when the loop is done, until `clear`.
 
-    Attributes:
-      file: an .npz file; it stays when the loop is done, until `clear`.
-      record: everything that determines the loop; a file with another is refused.
-      what: name of the file in messages, as a subject.
-      progress: whether a bar shows the finished steps and the time left.
+    A file with another `record`, of all that determines the loop, is refused; messages
+    name it `what`. With `progress`, a bar shows the finished steps and the time left.
     """
 
     file: Path
@@ -44,9 +40,8 @@ class Place:
 
     def named(self, name: str) -> "Place":
         """Return the place beside this one for another phase of the same work."""
-        return dataclasses.replace(
-            self, file=self.file.with_name(f"{self.file.stem}-{name}.npz")
-        )
+        file = self.file.with_name(f"{self.file.stem}-{name}.npz")
+        return dataclasses.replace(self, file=file)
 
     def clear(self) -> None:
         """Remove the checkpoints of all phases, once the result is saved elsewhere."""

@@ -6,6 +6,7 @@ run's `config.attacks`, because they know no record and return many candidates.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ from informed.attacks.registry import Row, register
 from shadow.threat import Release, require_told
 from uninformed import bilevel, kkt, model_inversion
 from uninformed.knowledge import Architecture, Candidates
+from uninformed.model_inversion import InversionOfModel
 
 # Mean and standard deviation, in pixels, of the bilevel attack's initial noise: grey
 # favours no class, and the noise makes points of one class differ.
@@ -26,12 +28,9 @@ _GREY, _SPREAD = 0.5, 0.1
 
 @dataclasses.dataclass(frozen=True)
 class WeightsAttack:
-    """An attack on weights alone, run on each release.
+    """An attack on weights alone: `run` gives points and scores of one release.
 
-    Attributes:
-      config: settings of the attack.
-      knows: fields of `Architecture` that it needs.
-      run: (config, theta, architecture, key) -> points and scores of one release.
+    It needs the fields `knows` of `Architecture`.
     """
 
     config: Any
@@ -65,10 +64,7 @@ def _bilevel(
 
 
 def _invert(
-    config: model_inversion.InversionOfModel,
-    theta: Array,
-    known: Architecture,
-    key: Array,
+    config: InversionOfModel, theta: Array, known: Architecture, key: Array
 ) -> tuple[Any, Any]:
     """Run model inversion; scores are equal, because nothing ranks the points."""
     assert known.victim is not None
@@ -76,44 +72,35 @@ def _invert(
     return points, np.ones(config.count)
 
 
-def _register(
-    name: str, about: str, config: type, make: Callable[[Any], Any], **facts: Any
-) -> None:
-    register(
-        Row(
-            name=name,
-            about=about,
-            protocol="candidates",
-            config=config,
-            make=lambda settings, _: make(settings),
-            sees="weights",
-            gives=("points", "scores"),
-            **facts,
-        )
-    )
-
-
-_register(
-    "kkt",
-    "many candidates, from the weights of a homogeneous network alone",
-    kkt.KktConfig,
-    lambda settings: kkt.Attack(config=settings),
-    knows=("victim",),
-    uses=("mean",),
-    revision=kkt.REVISION,
+_row = functools.partial(
+    Row, protocol="candidates", sees="weights", gives=("points", "scores")
 )
-_register(
-    "bilevel",
-    "points whose training ends at the released weights (Runkel et al. 2024)",
-    bilevel.BilevelConfig,
-    lambda settings: WeightsAttack(settings, ("lower", "targets"), _bilevel),
-    knows=("lower", "targets"),
-    revision=bilevel.REVISION,
-)
-_register(
-    "model_inversion",
-    "points of extreme output; a baseline",
-    model_inversion.InversionOfModel,
-    lambda settings: WeightsAttack(settings, ("victim",), _invert),
-    knows=("victim",),
-)
+for row in (
+    _row(
+        name="kkt",
+        about="many candidates, from the weights of a homogeneous network alone",
+        config=kkt.KktConfig,
+        make=lambda settings, _: kkt.Attack(config=settings),
+        knows=("victim",),
+        uses=("mean",),
+        revision=kkt.REVISION,
+    ),
+    _row(
+        name="bilevel",
+        about="points whose training ends at the released weights (Runkel et al. 2024)",
+        config=bilevel.BilevelConfig,
+        make=lambda settings, _: WeightsAttack(
+            settings, ("lower", "targets"), _bilevel
+        ),
+        knows=("lower", "targets"),
+        revision=bilevel.REVISION,
+    ),
+    _row(
+        name="model_inversion",
+        about="points of extreme output; a baseline",
+        config=InversionOfModel,
+        make=lambda settings, _: WeightsAttack(settings, ("victim",), _invert),
+        knows=("victim",),
+    ),
+):
+    register(row)

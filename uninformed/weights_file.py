@@ -1,8 +1,6 @@
 """Read dense ReLU networks that another program trained, so that they can be attacked.
 
-`informed kkt --weights` calls `read`; users go on with `released`, which makes the
-attack's arguments. It reads .safetensors, .npz and folders of Orbax, none of which can
-run code. Layers are sorted by
+Reading .safetensors, .npz and folders of Orbax never runs code. Layers are sorted by
 names as PyTorch has them (`0.weight`, `layers.0.bias`), Haiku and Flax (`hidden_0/w`,
 `Dense_0/kernel`), or `w0`, `b0`; other arrays are taken in their order.
 
@@ -168,10 +166,9 @@ def _layers(
 
 def _chained(layers: list, inputs: int, turned: bool) -> bool:
     """Return whether each layer takes what the one before gives."""
-    width = inputs
     for w, b in layers:
         sides = w.shape[::-1] if turned else w.shape
-        if sides[0] != width or (b is not None and b.shape != sides[1:]):
+        if sides[0] != inputs or (b is not None and b.shape != sides[1:]):
             return False
-        width = sides[1]
+        inputs = sides[1]
     return len(layers) > 1

@@ -21,14 +21,7 @@ from uninformed.kkt.training_images import VictimImages
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Trained:
-    """A victim.
-
-    Attributes:
-      config: what decides it.
-      images: its training images, and held-out ones.
-      network: theta.
-      fit: its losses, error and accuracy, see `scoring.fit`.
-    """
+    """A victim; `fit` are its losses, error and accuracy, see `scoring.fit`."""
 
     config: Uninformed
     images: VictimImages
@@ -38,14 +31,7 @@ class Trained:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Played:
-    """A victim after the attack.
-
-    Attributes:
-      config: what decides both.
-      attacked: images, network and runs of the attack.
-      results: the contents of results.json.
-      folder: where pictures lie.
-    """
+    """A victim after the attack: its results.json, and the folder of its pictures."""
 
     config: Uninformed
     attacked: Attacked
@@ -79,24 +65,15 @@ class Played:
 
 
 def trained(lab: Lab, name: str, setting: Setting) -> Trained:
-    """The victim of a setting alone.
-
-    Args:
-      name: of the folder that `played` has too.
-      setting: what is trained.
-    """
+    """The victim of a setting alone, in the folder that `played` has too."""
     config, folder = setting.experiment(), _folder(lab, name)
     images = training_images.load(config.data, lab.data_dir)
     clock = records.Clock(folder / "seconds.json")
     with clock.running("train_s"):
         network = experiment.victim(config, images, folder / "network.npz")
     lab.note(f"victim {name}", clock.seconds["train_s"])
-    return Trained(
-        config=config,
-        images=images,
-        network=network,
-        fit=scoring.fit(config, images, network),
-    )
+    fit = scoring.fit(config, images, network)
+    return Trained(config=config, images=images, network=network, fit=fit)
 
 
 def played(lab: Lab, name: str, setting: Setting) -> Played:

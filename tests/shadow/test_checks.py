@@ -17,7 +17,11 @@ from uninformed.landscape.runs import LandscapeConfig
         (Uninformed, {"attack": {"steps": 0}}, "config.attack.steps >= 1, got 0"),
         (LandscapeConfig, {"attack": {"steps": 0}}, "config.attack.steps >= 1, got 0"),
         (LandscapeConfig, {"victim": {"decay": 0.0}}, "config.victim.decay > 0"),
-        (LandscapeConfig, {"starts": {"normal": (0.0,)}}, "config.starts.normal > 0"),
+        (
+            LandscapeConfig,
+            {"starts": {"perturbed": -1}},
+            "config.starts.perturbed >= 0",
+        ),
         (
             Experiment,
             {"attacks": {"inversion": {"type": "inversion", "steps": 0}}},

@@ -1,4 +1,4 @@
-"""Homogeneous networks: the degree, Euler's identity, initial values."""
+"""Homogeneous networks: the degree, initial values."""
 
 import jax
 import jax.numpy as jnp
@@ -20,15 +20,6 @@ def test_scaling_theta_scales_outputs_by_a_power(widths, biases, key, rng):
     twice = jax.tree.map(lambda leaf: 2 * leaf, network)
     scaled = homogeneous.apply(twice, points)
     np.testing.assert_allclose(scaled, 2.0 ** (len(widths) + 1) * outputs, rtol=1e-5)
-
-
-def test_eulers_identity(key, rng):
-    network = homogeneous.init(HomogeneousConfig(widths=(8, 8)), 3, key)
-    point = jnp.asarray(rng.standard_normal((1, 3)), jnp.float32)
-    slope = jax.grad(lambda net: homogeneous.apply(net, point)[0, 0])(network)
-    inner = ravel_pytree(slope)[0] @ ravel_pytree(network)[0]
-    output = homogeneous.apply(network, point)[0, 0]
-    np.testing.assert_allclose(inner, 3 * output, rtol=1e-4)
 
 
 def test_hidden_biases_are_not_homogeneous_and_there(key):

@@ -1,9 +1,9 @@
 """Compute the points that a first layer gives to whoever knows which units are active.
 
-`scoring` puts them beside an attack's result. If they are much better, the attack
-failed to find the patterns; if they are poor too, least squares can't separate the
-points even with the true patterns. Near a KKT point the first layer of three, its
-biases as the weights of one more input, is
+If they are much better than an attack's result, the attack failed to find the patterns;
+if they are poor too, least squares can't separate the points even with the true
+patterns. Near a KKT point the first layer of three, its biases as the weights of one
+more input, is
 
     sum_i lambda_i (x_i, 1) a_i^T,    a_i = D_i W_2 D'_i w_3 y_i,
 
@@ -12,9 +12,9 @@ x, lambda and the patterns together. Given the true patterns, the a_i are known,
 rest is linear: least squares for lambda_i (x_i, 1), whose last coordinate is lambda_i.
 Points of a class have nearly the same a_i; only differences of a_i separate points.
 
-This is a reference and no bound, despite its name: least squares have no prior on
-images, and an attack with one may read more from the same layer. Only evaluations can
-use it, because the patterns are those of the training points.
+This is no bound, despite its name: least squares have no prior on images, and an attack
+with one may read more. The patterns are those of the training points, so only
+evaluations can use it.
 
 Checked: tests/uninformed/kkt/test_ceiling.py (a planted first layer; a trained one).
 """
@@ -39,7 +39,6 @@ def from_patterns(
     """Estimate the training points from the first layer and their true patterns.
 
     Args:
-      network: the victim.
       points: training points, as the network sees them; used for their patterns only.
       directions: the directions that multipliers scale, see `kkt.directions`.
     Returns: an estimate of each x_i; of lambda_i x_i without biases in the first layer.
@@ -52,12 +51,7 @@ def from_patterns(
 def least_squares(
     layer: Layer, back: Float[np.ndarray, "points units"]
 ) -> Float[np.ndarray, "points inputs"]:
-    """Solve layer = sum of (x_i, 1) a_i^T for the points x_i, up to factors.
-
-    Args:
-      layer: weights, and biases if it has them.
-      back: a_i of each point.
-    """
+    """Solve layer = sum of (x_i, 1) a_i^T for the x_i; `back` has the a_i."""
     back, weights = back.astype(np.float64), np.asarray(layer.w, np.float64).T
     if layer.b is None:
         return np.linalg.lstsq(back.T, weights, rcond=None)[0]

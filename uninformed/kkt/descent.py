@@ -3,8 +3,7 @@
 THREAT: uninformed. Knows the weights theta, the architecture, the range of pixels and,
 unless it is left out, the mean training point, which narrows that range; neither a
 training point nor the initialisation. With `multipliers` it assumes equally
-large classes. `experiment` and `landscape.runs` call `attack_many`, and `rows` has
-`Attack`.
+large classes.
 
 Trained long enough, theta is a combination of the gradients of its outputs at those
 training points that lie on the margin, with non-negative multipliers. The attack looks
@@ -15,11 +14,8 @@ multipliers   Haim et al. 2022: theta = sum_i lambda_i y_i grad Phi(x_i), lambda
 signed        Buzaglo et al. 2023: any loss with weight decay, coefficients s_i of any
               sign, one an output, and no labels
 
-Our additions: one margin for all candidates; multipliers in units of the best fit at
-the start; a sigmoid in units of its inputs, of growing slope; restarts of candidates
-without a multiplier; residuals relative to theta; the Gram form; and the span of the
-first layer's weights. `KktConfig.published` and `KktConfig.public_code` are the paper's
-loss and its code's, which differ.
+Our additions are fields of `KktConfig`: one margin for all candidates, a slope of the
+sigmoid that grows, restarts, and the span of the first layer's weights among them.
 
 Without biases, a shorter point with a larger multiplier is equivalent, so only biases
 determine lengths.
@@ -63,8 +59,8 @@ class KktRun:
     """The candidates at the end of one run of the attack.
 
     Attributes:
-      points: candidates for training points, (candidates, inputs), as the network sees
-        points: minus the mean if the victim's training subtracted it.
+      points: (candidates, inputs), as the network sees points: minus the mean if the
+        victim's training subtracted it.
       multipliers: lambda of each candidate, (candidates,); with signed coefficients the
         length of its s_i.
       loss: the sum of all terms at the end, by which an adversary chooses runs.
@@ -147,9 +143,7 @@ def attack_many(
 class Attack:
     """The attack as a call: one run on each release, whose scores are multipliers.
 
-    Attributes:
-      config: settings of the attack.
-      progress: whether a bar shows the steps and the time left.
+    With `progress`, a bar shows the steps and the time left.
     """
 
     config: KktConfig = dataclasses.field(default_factory=KktConfig)
@@ -199,14 +193,12 @@ class Run:
     def step(self, carry: tuple, number: Array, begin: Begin) -> tuple:
         """Make one step, at its slope of the sigmoid."""
         config = self._config
-        # Restart candidates that have lost their multiplier.
         if config.restarts:
             due = (number % self._every == 0) & (number > 0)
             due &= number < _RESTARTING * config.steps
             key = jax.random.fold_in(begin.key, number)
             anew = functools.partial(_restarted, self._problem)
             carry = jax.lax.cond(due, anew, lambda carry, _: carry, carry, key)
-        # One step of both optimisers.
         unknowns, state = carry
         slope, _ = jax.grad(self._problem.loss, has_aux=True)(
             unknowns, begin, self._alpha(number)
@@ -250,24 +242,17 @@ def _restarted(problem: KktProblem, carry: tuple, key: Array) -> tuple:
         replaced(points, problem.random_points(key)),
         replaced(multipliers, FLOOR * jnp.ones_like(multipliers)),
     )
-    state = jax.tree.map(
-        lambda leaf: (
-            replaced(leaf, jnp.zeros_like(leaf))
-            if leaf.shape[:1] == (len(points),)
-            else leaf
-        ),
-        state,
-    )
-    return fresh, state
+
+    def forgotten(leaf: Array) -> Array:
+        of_candidates = leaf.shape[:1] == (len(points),)
+        return replaced(leaf, jnp.zeros_like(leaf)) if of_candidates else leaf
+
+    return fresh, jax.tree.map(forgotten, state)
 
 
 def _optimiser(config: KktConfig, rate: float) -> optax.GradientTransformation:
-    """Return Adam or momentum, on a schedule."""
+    """Return Adam with rates that fall to 0, or momentum with a constant rate."""
     cosine = optax.cosine_decay_schedule(1.0, config.steps)
-
-    def schedule(count: Array) -> Array:
-        return jnp.asarray(rate * (cosine(count) if config.schedule == "cosine" else 1))
-
     if config.optimiser == "adam":
-        return optax.adam(schedule)
-    return optax.sgd(schedule, momentum=0.9)
+        return optax.adam(lambda count: rate * cosine(count))
+    return optax.sgd(rate, momentum=0.9)

@@ -3,8 +3,7 @@
 A homogeneous network is trained on a few images until it is near a KKT point, or read
 from a file (`--weights`). The KKT attack sees its weights, and the mean image if that
 is known. It is run several times from random starts, and an adversary can choose runs
-by their loss. `scoring` calls `attacked` and compares the runs with the training
-images; `landscape.runs` calls only `victim`.
+by their loss.
 
 The network is kept in `network.npz` and batches of runs in `search/`. An interrupted
 experiment continues after the last of fifty checkpoints of a batch or a training. Up to
@@ -59,13 +58,7 @@ class SearchConfig:
 class Uninformed:
     """The configuration of the experiment: everything that determines its results.
 
-    Attributes:
-      seed: the seed of everything random: initialisation and starts.
-      data: the training images, and those of the control.
-      victim: architecture and initialisation of the network.
-      training: how the network is trained.
-      attack: settings of the KKT attack.
-      search: number of runs of the attack, and batch size.
+    Its seed is that of everything random: initialisation and starts.
     """
 
     seed: int = 0
@@ -80,11 +73,7 @@ class Uninformed:
 class Attacked:
     """A victim and the attacks on it, before anything is compared with the truth.
 
-    Attributes:
-      images: the training images, and those of the control.
-      network: the trained victim.
-      trials: the runs of the attack, in the order of their numbers.
-      seconds: `train_s` and `attack_s`, the times of training and attack.
+    The seconds are `train_s` and `attack_s`.
     """
 
     images: VictimImages
@@ -147,8 +136,6 @@ def victim(
 ) -> DenseLayers:
     """Train the network, or read it from `file`.
 
-    Args:
-      progress: whether a bar shows the steps of the training.
     Raises: ConfigurationMismatchError, VersionMismatchError: the file holds another.
     """
     fields = dataclasses.asdict(experiment)
@@ -158,12 +145,8 @@ def victim(
         homogeneous=homogeneous.REVISION,
         margin=margin.REVISION,
     )
-    place = pieces.Place(
-        file=file.with_suffix(".part.npz"),
-        record=record,
-        what=f"The training in {file.parent}",
-        progress=progress,
-    )
+    part, what = file.with_suffix(".part.npz"), f"The training in {file.parent}"
+    place = pieces.Place(file=part, record=record, what=what, progress=progress)
 
     def train() -> dict[str, np.ndarray]:
         start = homogeneous.init(
@@ -227,59 +210,45 @@ def search(
     Args:
       folder: folder for finished batches.
       mean: the mean that was subtracted from training points, if it is known.
-      progress: whether a bar shows the steps of a batch.
     Returns: the runs, in the order of their numbers.
     Raises: ConfigurationMismatchError: the folder holds a search of something else.
     """
-    theta = np.asarray(ravel_pytree(network)[0])
     decisive = {
         "config": dataclasses.asdict(config),
-        "theta": checks.digest(theta),
+        "theta": checks.digest(np.asarray(ravel_pytree(network)[0])),
         "key": np.asarray(jax.random.key_data(key)).tolist(),
         "mean": None if mean is None else checks.digest(mean),
     }
     record = Record.of(decisive, kkt=kkt.REVISION)
+
+    def batch(numbers: range, place: pieces.Place) -> dict[str, np.ndarray]:
+        """Make the runs of these numbers at once: the fields of `KktRun`, stacked."""
+        keys = [jax.random.split(jax.random.fold_in(key, n))[1] for n in numbers]
+        made = kkt.attack_many(
+            config, network, keys=jnp.stack(keys), mean=mean, place=place
+        )
+        return {
+            field.name: np.stack([getattr(run, field.name) for run in made])
+            for field in dataclasses.fields(KktRun)
+        }
+
     runs: list[KktRun] = []
     while len(runs) < trials:
         numbers = range(len(runs), min(len(runs) + at_once, trials))
         file = folder / f"runs_{numbers.start:06d}.npz"
         part = file.with_suffix(".part.npz")
-        place = pieces.Place(
-            file=part,
-            # An interrupted batch may have had another size.
-            record=Record.of(decisive | {"count": len(numbers)}, kkt=kkt.REVISION),
-            what=f"The run in {part}",
-            progress=progress,
-        )
-        make = functools.partial(_batch, config, network, key, mean, numbers, place)
-        batch = records.kept(file, record, f"The search in {folder}", make)
+        # An interrupted batch may have had another size.
+        about = Record.of(decisive | {"count": len(numbers)}, kkt=kkt.REVISION)
+        what = f"The run in {part}"
+        place = pieces.Place(file=part, record=about, what=what, progress=progress)
+        make = functools.partial(batch, numbers, place)
+        stacked = records.kept(file, record, f"The search in {folder}", make)
         place.clear()
-        runs += [
-            KktRun(**{name: values[i] for name, values in batch.items()})
-            for i in range(len(batch["loss"]))
-        ]
+        fields = zip(*stacked.values(), strict=True)
+        runs += [KktRun(**dict(zip(stacked, run, strict=True))) for run in fields]
     return runs[:trials]
 
 
 def by_loss(runs: list[KktRun]) -> list[KktRun]:
     """Sort runs by their loss, lowest first; runs that diverged come last."""
     return sorted(runs, key=lambda run: run.loss if np.isfinite(run.loss) else np.inf)
-
-
-def _batch(
-    config: KktConfig,
-    network: DenseLayers,
-    key: Array,
-    mean: np.ndarray | None,
-    numbers: range,
-    place: pieces.Place,
-) -> dict[str, np.ndarray]:
-    """Make the runs of these numbers at once: the fields of `KktRun`, stacked."""
-    keys = [jax.random.split(jax.random.fold_in(key, n))[1] for n in numbers]
-    runs = kkt.attack_many(
-        config, network, keys=jnp.stack(keys), mean=mean, place=place
-    )
-    return {
-        field.name: np.stack([getattr(run, field.name) for run in runs])
-        for field in dataclasses.fields(KktRun)
-    }

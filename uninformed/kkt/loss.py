@@ -8,11 +8,9 @@ prior         pixels outside their range (8)
 margin        squared distances of candidates from one common margin; ours
 
 theta are the weights, Phi the network, x_i candidates, c_i their coefficients. The
-published loss (9) is the sum of the first three. `descent` minimises it; `scoring` and
-`landscape.runs` call `span`, and `scoring` calls `directions`.
+published loss (9) is the sum of the first three.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -48,13 +46,10 @@ _UNEXPLAINED = 0.02
 
 
 class KktUnknowns(NamedTuple):
-    """The unknowns of the attack.
+    """Candidates (candidates, inputs), and multipliers in units of `Begin.unit`.
 
-    Attributes:
-      points: candidates (candidates, inputs), or their coordinates in the span of the
-        first layer's weights (candidates, rank), in units of `KktProblem.spread`.
-      multipliers: multipliers in units of `Begin.unit`, (candidates,); with signed
-        coefficients (candidates, outputs).
+    With a basis, candidates are coordinates (candidates, rank), in units of
+    `KktProblem.spread`. Multipliers are (candidates,), or signed (candidates, outputs).
     """
 
     points: Any
@@ -64,12 +59,8 @@ class KktUnknowns(NamedTuple):
 class Begin(NamedTuple):
     """The start of a run, and the constants that are computed there.
 
-    Attributes:
-      unknowns: the candidates and multipliers at the start.
-      key: randomness for later restarts of candidates.
-      unit: scalar, the unit of multipliers.
-      scales: (hidden layers,), the root mean square of each layer's sums, which the
-        slope alpha of the sigmoid is divided by.
+    `key` is for restarts, and `scales`, (hidden layers,), are root mean squares of the
+    layers' sums, which the slope alpha of the sigmoid is divided by.
     """
 
     unknowns: KktUnknowns
@@ -82,16 +73,13 @@ class KktProblem:
     """The loss of one network, compiled from its configuration.
 
     Attributes:
-      config: which terms the loss has, and their weights.
       basis: (rank, inputs), orthonormal rows that span the first layer's weights; None:
         candidates are free in all inputs.
       spread: (1, rank), units of the coordinates in that span; (1, 1), one, if
         candidates are free.
       units: (rank,), units of the residual in these directions; None: all are 1.
       network: theta, its first layer restricted to that span.
-      outputs: number of outputs of the network.
       labels: (candidates,), classes assumed for the candidates, in equal shares.
-      layer_norms: (layers,), the squared norm of each layer.
       squared: |theta|^2.
       weights: (layers,), weights of the layers' squared residuals.
     """
@@ -124,11 +112,10 @@ class KktProblem:
         self.network = jax.tree.map(jnp.asarray, network)
         self.outputs = network[-1].w.shape[1]
         self.labels = margin.equal_shares(config.candidates, max(self.outputs, 2))
-        self.layer_norms = np.array(
+        norms = np.array(
             [float(homogeneous.squared_norm((layer,))) for layer in network]
         )
-        self.squared = float(self.layer_norms.sum())
-        norms, grown = self.layer_norms, self.layer_norms.min()
+        self.squared, grown = float(norms.sum()), norms.min()
         if config.layers == "alike":
             weights, total = np.ones(len(norms)), norms.sum()
         else:
@@ -137,11 +124,10 @@ class KktProblem:
             weights = _UNEXPLAINED * grown / (norms - grown + _UNEXPLAINED * grown)
             total = (weights * grown).sum()
         self.weights = weights / total if config.relative else weights
-        gram, m = config.gram, config.candidates
-        if gram is None:  # by multiplications
-            inner = sum(m * m * sum(layer.w.shape) for layer in network)
-            gram = inner < sum(2 * m * layer.w.size for layer in network)
-        self._residual: Callable = stationarity.gram if gram else stationarity.plain
+        # The form of fewer multiplications.
+        inner = sum(config.candidates * sum(layer.w.shape) for layer in network)
+        gram = inner < sum(2 * layer.w.size for layer in network)
+        self._residual = stationarity.gram if gram else stationarity.plain
 
     def pixels(self, points: Any) -> Any:
         """Return points in pixels, (candidates, inputs)."""
@@ -158,7 +144,6 @@ class KktProblem:
         config, m = self.config, self.config.candidates
         dtype = self.network[0].w.dtype
         points_key, multipliers_key, few_key, later_key = jax.random.split(key, 4)
-        # Candidates.
         unknown = self.random_points(points_key)
         if start is not None:
             inside = start if self.basis is None else start @ self.basis.T
@@ -201,8 +186,8 @@ class KktProblem:
         """
         config, points = self.config, unknowns.points * self.spread
         signed = config.coefficients == "signed"
-        # The directions y_i, or e_label - e_runner-up. They depend on the outputs; the
-        # compiler merges this forward pass with that of `passes`.
+        # Directions depend on the outputs; the compiler merges this forward pass with
+        # that of `passes`.
         multipliers = unknowns.multipliers
         if signed:
             towards: Any = 1

@@ -18,16 +18,16 @@ class KktConfig:
       coefficients: "multipliers", lambda_i >= 0 times the label's direction, or
         "signed", any number for each output (Buzaglo et al. 2023).
       steps: number of gradient steps of a run.
-      optimiser: "adam", or "sgd" with momentum 0.9.
-      schedule: how learning rates fall: "cosine", to 0, or "constant".
+      optimiser: "adam", whose rates fall to 0 by a cosine, or "sgd" with momentum 0.9
+        and constant rates.
       span: whether to search only in the span of the first layer's weights, as far as
         these exceed their initial noise.
       spectrum: coordinates in that span are multiples of the first layer's singular
         values to this power, at the start and in each step; 0: all equal. Images have
         most of their variance in few directions, which the layer reflects.
       whitening: the residual in each direction of the first layer is divided by its
-        singular value to this power; 0: all equal. Patterns change while a victim is
-        trained, so residuals are larger along larger singular values.
+        singular value to this power; 0: all equal. Residuals are larger along larger
+        singular values.
       start: sigma_x, standard deviation of the candidates' pixels at the start.
       rate: learning rate of the candidates, in pixels.
       multiplier_rate: learning rate of the multipliers, in `units`; None: `rate`.
@@ -56,15 +56,12 @@ class KktConfig:
       prior_mean: whether that penalty is divided by the number of pixels.
       restarts: number of times, evenly over the first 60 % of the steps, that
         candidates with almost no multiplier are redrawn.
-      gram: whether residuals are computed from inner products of points
-        (`stationarity.gram`); None: if that is less work.
     """
 
     candidates: int = 100
     coefficients: str = "multipliers"
     steps: int = 20_000
     optimiser: str = "adam"
-    schedule: str = "cosine"
     span: bool = True
     spectrum: float = 0.0
     whitening: float = 0.0
@@ -87,13 +84,11 @@ class KktConfig:
     prior_weight: float = 1.0
     prior_mean: bool = True
     restarts: int = 10
-    gram: bool | None = None
 
     def __post_init__(self) -> None:
         for field, allowed in {
             "coefficients": ("multipliers", "signed"),
             "optimiser": ("adam", "sgd"),
-            "schedule": ("cosine", "constant"),
             "units": ("fitted", "one", "per_candidate"),
             "alpha_units": ("typical", "absolute"),
             "layers": ("alike", "trained"),
@@ -140,7 +135,6 @@ class KktConfig:
         fields: dict[str, Any] = {
             "steps": 100_000,
             "optimiser": "sgd",
-            "schedule": "constant",
             "span": False,
             "units": "one",
             "multiplier_rate": None,

@@ -6,8 +6,7 @@ its counts stand the same counts for held-out images, two baselines, the victim'
 distance from a KKT point, and what its first layer reveals to an adversary who knows
 all activation patterns.
 
-`run` is the whole of `informed kkt --config=configs/kkt.py --workdir=DIR`, for which
-`cli.run_commands` calls `execute`. It writes results.json and the pictures.
+`execute` is `informed kkt --config=configs/kkt.py --workdir=DIR`.
 
 Checked: tests/uninformed/kkt/test_scoring.py.
 """
@@ -68,11 +67,8 @@ def execute(
     progress: bool,
     weights: Path | None = None,
 ) -> tuple[dict[str, Any], str, list[Path]]:
-    """Run the experiment for the command line.
+    """Run the experiment `Uninformed` for the command line.
 
-    Args:
-      fields: the configuration, see `Uninformed`.
-      weights: a file of weights that are attacked; None: a victim is trained.
     Returns: results for JSON; the same as lines of text; files of pictures.
     Raises: FieldError: a field of the configuration is wrong.
     """
@@ -116,13 +112,7 @@ def run(
 def evaluate(
     experiment: Uninformed, attacked: Attacked, workdir: Path
 ) -> dict[str, Any]:
-    """Score the run that an adversary would choose, with controls and baselines.
-
-    `oracle_recovered` is the best run's count, chosen with hindsight: by looking at the
-    training images. `pooled_recovered` counts over the candidates of all runs, see
-    `together`. Controls, over the same candidates, have `held_out_` in their names;
-    docs/kkt.md defines all of them.
-    """
+    """Score the run that an adversary would choose; docs/kkt.md defines every name."""
     images, network, trials = attacked.images, attacked.network, attacked.trials
     chosen = attacked.chosen
     lost = sum(map(diverged, trials))
@@ -134,19 +124,16 @@ def evaluate(
         )
     mean = images.mean if experiment.data.mean_known else None
 
-    def recovered(
-        name: str, points: np.ndarray, share: float = 1.0
-    ) -> dict[str, int | float]:
+    def recovered(name: str, points: np.ndarray, share: float = 1.0) -> dict[str, Any]:
         counts = matched(images, points, mean, share).summary()
         both = ("recovered", "held_out_recovered")
         return {f"{name}_{count}": counts[count] for count in both}
 
     matches = matched(images, chosen.points, mean)
     count = min(experiment.attack.candidates, _PROTOTYPES)
+    inversion = model_inversion.InversionOfModel(count=count)
     prototypes = model_inversion.invert(
-        model_inversion.InversionOfModel(count=count),
-        network,
-        key=key_of(experiment, BASELINES),
+        inversion, network, key=key_of(experiment, BASELINES)
     )
     visible = as_seen(experiment.attack, network)
     residual, layer_residuals = at_truth(experiment, images, visible)
@@ -156,9 +143,7 @@ def evaluate(
     if len(trials) > 1:
         looks["By all runs together, "] = pooled
     zero = {"_recovered": 0, "_held_out_recovered": 0}
-    of_runs = [
-        zero if diverged(trial) else recovered("", trial.points) for trial in trials
-    ]
+    of_runs = [zero if diverged(run) else recovered("", run.points) for run in trials]
     by_run = {f"runs{name}": [counts[name] for counts in of_runs] for name in zero}
     results: dict[str, Any] = {
         "verdict": candidates.verdict(looks),
@@ -179,7 +164,7 @@ def evaluate(
         **fit(experiment, images, network),
     }
     if len(trials) > 1:
-        results["stability"] = round(stability(chosen, trials, apart=_SAME), 3)
+        results["stability"] = round(stability(chosen, trials), 3)
     draw_images(images, matches, workdir / RECONSTRUCTIONS)
     _draw_outputs(network, images, matches, workdir / OUTPUTS)
     return results
@@ -196,13 +181,7 @@ def matched(
     mean: np.ndarray | None,
     share: float = 1.0,
 ) -> candidates.Matches:
-    """Match candidates with the training images.
-
-    Args:
-      mean: the mean image, if the adversary knows it.
-      share: candidates with this fraction of the best score are averaged, see
-        `candidates.voted`.
-    """
+    """Match candidates with the training images; see `candidates.match`."""
     return candidates.match(
         images.images,
         images.labels,
@@ -242,14 +221,11 @@ def diverged(trial: KktRun) -> bool:
     return not np.isfinite(trial.points).all()
 
 
-def stability(run: KktRun, runs: list[KktRun], *, apart: float) -> float:
+def stability(run: KktRun, runs: list[KktRun]) -> float:
     """Return the share of a run's candidates that other low-loss runs also contain.
 
     Candidates are weighted by their multipliers. An adversary can compute this without
     the training images.
-
-    Args:
-      apart: root mean square per pixel within which candidates count as the same.
     """
     others = [other for other in by_loss(runs) if other is not run][:_GOOD]
     if not others:
@@ -258,18 +234,18 @@ def stability(run: KktRun, runs: list[KktRun], *, apart: float) -> float:
     shares = []
     for other in others:
         gaps = run.points[:, None] - other.points[other.alive][None]
-        near = np.sqrt(np.mean(gaps**2, axis=-1)).min(axis=1) < apart
+        near = np.sqrt(np.mean(gaps**2, axis=-1)).min(axis=1) < _SAME
         shares.append(np.sum(weights * near) / weights.sum())
     return float(np.mean(shares))
 
 
 def as_seen(config: KktConfig, network: DenseLayers) -> DenseLayers:
     """Return the network that an attack uses: its first layer projected, `kkt.span`."""
-    basis = kkt.span(np.asarray(network[0].w)) if config.span else None
+    w = np.asarray(network[0].w)
+    basis = kkt.span(w) if config.span else None
     if basis is None:
         return network
-    inside = jnp.asarray(basis.T @ (basis @ np.asarray(network[0].w)))
-    return (Layer(inside, network[0].b), *network[1:])
+    return (Layer(jnp.asarray(basis.T @ (basis @ w)), network[0].b), *network[1:])
 
 
 def ceilings(

@@ -3,8 +3,7 @@
     | theta - sum_i <c_i, grad Phi(x_i)> |^2, layer by layer
 
 at points x_i of the network Phi, with coefficients c_i (outputs,). Near a KKT point it
-is small at the training points, so it is a term of the attack's `loss`. `scoring`
-evaluates it at the training points themselves; `ceiling` calls only `passes`. ReLU's
+is small at the training points, so it is a term of the attack's `loss`. ReLU's
 derivative, a step, is replaced by a sigmoid of slope alpha, so that the sum has
 derivatives with respect to x. If training has placed kinks on the data, a value
 between 0 and 1 is also what the KKT conditions of ReLU networks (Clarke's) ask for.
@@ -52,11 +51,8 @@ def _soft_relu_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
 class Pass(NamedTuple):
     """One forward and one backward pass, a list entry for each layer.
 
-    Attributes:
-      inputs: a, the layer's inputs, (points, inputs of the layer).
-      sums: z, the layer's sums before its ReLU, (points, units); the last are the
-        outputs.
-      back: d, the coefficients propagated back to these sums, (points, units).
+    `inputs` are a, (points, inputs of the layer), `sums` z before its ReLU, (points,
+    units); the last are the outputs. `back` are d, what is propagated back to `sums`.
     """
 
     inputs: list[Array]
@@ -99,12 +95,11 @@ def plain(network: DenseLayers, at: Pass) -> Float[Array, " layers"]:
 def gram(network: DenseLayers, at: Pass) -> Float[Array, " layers"]:
     """Compute the same as `plain` from inner products of the points."""
     residuals = []
-    for number, layer in enumerate(network):
-        sums, back = at.sums[number], at.back[number]
+    for layer, inputs, sums, back in zip(network, *at, strict=True):
         squared = jnp.sum(layer.w**2)
         if layer.b is not None:
             squared += jnp.sum(layer.b**2)
-        inner = jnp.sum(_inner(layer, at.inputs[number]) * (back @ back.T))
+        inner = jnp.sum(_inner(layer, inputs) * (back @ back.T))
         residuals.append(squared - 2 * jnp.sum(sums * back) + inner)
     return jnp.stack(residuals)
 
@@ -119,11 +114,9 @@ def in_units(
     """
     first, *rest = network
     scaled = first._replace(w=units[:, None] * first.w)
-    inputs = at.inputs[0] * units[None]
-    sums = homogeneous.affine(scaled, inputs)
-    return (scaled, *rest), Pass(
-        [inputs, *at.inputs[1:]], [sums, *at.sums[1:]], at.back
-    )
+    inputs = [at.inputs[0] * units[None], *at.inputs[1:]]
+    sums = [homogeneous.affine(scaled, inputs[0]), *at.sums[1:]]
+    return (scaled, *rest), Pass(inputs, sums, at.back)
 
 
 def _inner(layer: homogeneous.Layer, inputs: Any) -> Any:
@@ -136,29 +129,22 @@ def best_multipliers(
     points: Float[Array, "points inputs"],
     directions: Float[Array, "points outputs"],
     alpha: Float[Array, " hidden"],
-    weights: Float[Array, " layers"] | None = None,
     signed: bool = False,
 ) -> Float[np.ndarray, " points"]:
     """Fit the multipliers l of least residual, non-negative unless `signed`.
 
     The coefficients are l_i times the directions: y_i for one output, e_y - e_rival for
     several. The problem in the m x m Gram matrix is solved by active sets (scipy).
-
-    Args:
-      weights: weight of each layer in the sum of squares; None: all 1.
     """
     at = jax.jit(passes)(network, points, directions, alpha)
     # The normal equations: inner products of the points' gradients with each other, and
     # with theta, summed over layers.
     inner = np.zeros((len(points), len(points)))
     towards = np.zeros(len(points))
-    for number, layer in enumerate(network):
-        weight = 1.0 if weights is None else float(weights[number])
-        back = np.asarray(at.back[number], np.float64)
-        inputs = _inner(layer, np.asarray(at.inputs[number], np.float64))
-        inner += weight * inputs * (back @ back.T)
-        sums = np.asarray(at.sums[number], np.float64)
-        towards += weight * np.sum(sums * back, axis=1)
+    for layer, *arrays in zip(network, *at, strict=True):
+        inputs, sums, back = (np.asarray(array, np.float64) for array in arrays)
+        inner += _inner(layer, inputs) * (back @ back.T)
+        towards += np.sum(sums * back, axis=1)
     # As least squares: the square root of these, without directions that are rounding.
     spectrum, rotation = np.linalg.eigh(inner)
     kept = spectrum > _RANK * spectrum[-1]

@@ -1,7 +1,4 @@
-"""Choose a KKT victim's training images, and held-out ones to count chance matches.
-
-`experiment` calls it, and so does `landscape.mixtures`.
-"""
+"""Choose a KKT victim's training images, and held-out ones to count chance matches."""
 
 import dataclasses
 
@@ -45,12 +42,8 @@ class PointsConfig:
 class VictimImages:
     """Training images, and those that candidates are compared with as a control.
 
-    Attributes:
-      images: training images (points, height, width, channels), pixels in [0, 1].
-      labels: their classes, (points,).
-      held_out: images of the control (others, height, width, channels).
-      held_out_labels: their classes, (others,).
-      shift: what was subtracted from all of them; None: the mean training image.
+    Both are (images, height, width, channels), pixels in [0, 1]. `shift` was subtracted
+    from all of them; None: the mean training image.
     """
 
     images: np.ndarray
@@ -82,10 +75,10 @@ def load(config: PointsConfig, data_dir: str | None = None) -> VictimImages:
     pool = sources.load(config.name, data_dir=data_dir)
     labels = pool.labels
     if config.classes == "binary":
-        vehicles = np.isin(labels, _VEHICLES)
         # CIFAR-10 of any version.
         cifar10 = config.name.partition(":")[0] == "cifar10"
-        labels = (vehicles if cifar10 else labels % 2).astype(np.int32)
+        ones = np.isin(labels, _VEHICLES) if cifar10 else labels % 2
+        labels = ones.astype(np.int32)
     classes = np.unique(labels)
     share = config.points // len(classes)
     if config.points % len(classes):
@@ -131,8 +124,8 @@ def given(config: PointsConfig, data_dir: str | None = None) -> VictimImages:
     if config.name.endswith(".npz"):
         mean = files.read_arrays(config.name).get("mean", mean).astype(np.float32)
     if mean.size != np.prod(shape):
-        wrong = (
-            f"{{}} is {config.name!r}, whose mean has shape {mean.shape}, not {shape}."
+        raise checks.FieldError(
+            "name",
+            f"{{}} is {config.name!r}, whose mean has shape {mean.shape}, not {shape}.",
         )
-        raise checks.FieldError("name", wrong)
     return dataclasses.replace(images, shift=mean.reshape(shape))

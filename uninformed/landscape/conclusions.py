@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from uninformed.landscape import mixtures
-from uninformed.landscape.mixtures import CORNERS, StartsConfig
+from uninformed.landscape.mixtures import COLLAPSED, CORNERS
 from uninformed.landscape.quantities import Measured
 
 # Theta fits if the distance is at most this share of |theta*|^2, or twice the distance
@@ -36,7 +36,7 @@ Conclusions = dict[str, dict[str, Any]]
 
 
 def conclude(
-    config: StartsConfig,
+    perturbed: int,
     names: Sequence[str],
     started: np.ndarray,
     ended: Mapping[str, np.ndarray],
@@ -44,43 +44,32 @@ def conclude(
 ) -> dict[str, Conclusions]:
     """Check all conclusions about each method, and those that compare two.
 
-    Args:
-      config: the starts of the attacks.
-      names: names of the starts.
-      started: images at the start, (starts, points, height, width, channels).
-      ended: images at the end by method, of that shape.
-      measured: the quantities of each method.
+    Images at the start and, by method, at the end are (starts, points, height, width,
+    channels); `perturbed` starts are around each corner.
     """
-    outcome = {
-        method: of_method(config, names, values) for method, values in measured.items()
-    }
+    outcome = {method: of_method(names, values) for method, values in measured.items()}
     if "bilevel" not in measured:
         return outcome
-    spreads = {}
-    if config.perturbed > 1:
-        spreads = {
-            method: contractions(config, names, started, images)
-            for method, images in ended.items()
-        }
-    for other in measured:
-        if other != "bilevel":
-            pair = compared(config, names, measured["bilevel"], measured[other])
-            if spreads:
-                pair["h"] = smoother(spreads["bilevel"], spreads[other])
-            outcome[f"bilevel against {other}"] = pair
+    for other in [method for method in measured if method != "bilevel"]:
+        pair = compared(names, measured["bilevel"], measured[other])
+        if perturbed > 1:
+            both = (
+                contractions(perturbed, names, started, ended[method])
+                for method in ("bilevel", other)
+            )
+            pair["h"] = smoother(*both)
+        outcome[f"bilevel against {other}"] = pair
     return outcome
 
 
-def of_method(
-    config: StartsConfig, names: Sequence[str], measured: Measured
-) -> Conclusions:
+def of_method(names: Sequence[str], measured: Measured) -> Conclusions:
     """Check conclusions a, b, c, d and g for one method."""
     at = _lookup(names, measured)
-    along = {share: mixtures.name(share, 1.0) for share in config.shares if share < 0.5}
+    along = {share: mixtures.name(share, 1.0) for share in (0.0, 0.25)}
     stays = at("partition", "partition")
     far = at("truth", "partition")
     fit = min(max(FITS, 2 * at("distance_relative", "truth")), _AT_MOST)
-    conclusions = {
+    return {
         "a": _conclusion(
             at("distance_relative", "noise") <= fit
             and at("ssim", "noise") <= at("held_out_ssim", "noise") + _NO_MORE,
@@ -106,36 +95,25 @@ def of_method(
                 for share, n in along.items()
             },
         ),
-    }
-    if config.collapsed:
-        name = mixtures.COLLAPSED
-        conclusions["g"] = _conclusion(
-            at("distance_relative", name) <= fit,
-            relative_distance=at("distance_relative", name),
+        "g": _conclusion(
+            at("distance_relative", COLLAPSED) <= fit,
+            relative_distance=at("distance_relative", COLLAPSED),
             from_partition=at("distance_relative", "partition"),
-            spread=at("spread", name),
+            spread=at("spread", COLLAPSED),
             spread_from_noise=at("spread", "noise"),
             spread_of_truth=at("spread", "truth"),
-        )
-    return conclusions
+        ),
+    }
 
 
-def compared(
-    config: StartsConfig, names: Sequence[str], bilevel: Measured, other: Measured
-) -> Conclusions:
+def compared(names: Sequence[str], bilevel: Measured, other: Measured) -> Conclusions:
     """Check conclusions e and f, which compare the bilevel attack with another one."""
     both = _lookup(names, bilevel), _lookup(names, other)
-    near = [
-        mixtures.name(l1, l2)
-        for l1 in config.shares
-        for l2 in config.shares
-        if 0.75 <= min(l1, l2) < 1
-    ] or ["truth"]
+    pairs = (0.75, 0.75), (0.75, 1.0), (1.0, 0.75)
+    near = [mixtures.name(*pair) for pair in pairs]
     distances = [float(np.mean([at("truth", name) for name in near])) for at in both]
-    half = min([share for share in config.shares if 0.5 <= share < 1] or [0.0])
-    growth = [
-        at("truth", mixtures.name(1.0, half)) - at("truth", "truth") for at in both
-    ]
+    half = mixtures.name(1.0, 0.5)
+    growth = [at("truth", half) - at("truth", "truth") for at in both]
     return {
         "e": _conclusion(
             distances[0] < distances[1], bilevel=distances[0], other=distances[1]
@@ -156,10 +134,7 @@ def smoother(
 
 
 def contractions(
-    config: StartsConfig,
-    names: Sequence[str],
-    started: np.ndarray,
-    ended: np.ndarray,
+    perturbed: int, names: Sequence[str], started: np.ndarray, ended: np.ndarray
 ) -> dict[str, float]:
     """Divide distances between ends by those between starts, around each corner.
 
@@ -167,10 +142,7 @@ def contractions(
     """
     ratios = {}
     for corner in CORNERS:
-        rows = [
-            names.index(mixtures.perturbed_name(corner, number))
-            for number in range(config.perturbed)
-        ]
+        rows = [names.index(f"{corner} perturbed {i}") for i in range(perturbed)]
         ratios[corner] = _apart(ended[rows]) / _apart(started[rows])
     return ratios
 

@@ -1,6 +1,6 @@
 """Test whether an adversary can recognise recovered training images, by ROC curves.
 
-`study` calls it. Attacks end at many images, some of which are recovered training
+Attacks end at many images, some of which are recovered training
 images and most are not. An uninformed adversary can compute three scores of an image:
 
 parameters  misfit of the run's images, such as the distance of weights trained on them
@@ -37,15 +37,11 @@ _BOOTSTRAPS = 200
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class DetectionScores:
-    """One score of many images, meant to separate training images from others.
+    """One score of many images, larger for images more like training images.
 
-    Attributes:
-      values: the score (images,), larger for images more like training images.
-      true: whether each image is a recovered training image, (images,).
-      trivial: whether each image started from a mixture with a share of the training
-        image, (images,).
-      cluster: numbers (images,), equal for images from one start, which aren't
-        independent.
+    An image is `true` if it is a recovered training image, and `trivial` if it started
+    from a mixture with a share of it. A `cluster` has the images from one start, which
+    aren't independent.
     """
 
     values: Float[np.ndarray, " images"]
@@ -113,13 +109,11 @@ def uninformed(
         inside = np.linalg.norm(points @ outcomes.basis.T, axis=-1)
         total = np.maximum(np.linalg.norm(points, axis=-1), np.finfo(np.float32).tiny)
         values["span"] = -np.sqrt(np.maximum(1 - (inside / total) ** 2, 0))
-    trivial = np.array([holds_truth(name) for name in names])
+    cluster = np.repeat(np.arange(len(true)), true.shape[1])
+    trivial = np.array([holds_truth(name) for name in names])[cluster]
     return {
         score: DetectionScores(
-            value.astype(np.float64).ravel(),
-            true.ravel(),
-            np.repeat(trivial, true.shape[1]),
-            np.repeat(np.arange(len(true)), true.shape[1]),
+            value.astype(np.float64).ravel(), true.ravel(), trivial, cluster
         )
         for score, value in values.items()
     }
@@ -140,13 +134,12 @@ def informed(
     rows = []
     others = sets.held_out[:count].reshape(count, -1)
     with jax.enable_x64(True):
-        released = np.asarray(
-            bilevel.ridge(jnp.asarray(flat), jnp.asarray(signs), decay)
-        )
+        points, targets = jnp.asarray(flat), jnp.asarray(signs)
+        released = np.asarray(bilevel.ridge(points, targets, decay))
 
         def distance(claim: jax.Array, target: jax.Array) -> jax.Array:
-            points = jnp.asarray(flat).at[target].set(claim)
-            theta = bilevel.ridge(points, jnp.asarray(signs), decay)
+            claimed = points.at[target].set(claim)
+            theta = bilevel.ridge(claimed, targets, decay)
             return jnp.sum((theta - released) ** 2)
 
         distances = jax.jit(jax.vmap(distance, (0, None)))
@@ -169,11 +162,9 @@ def informed(
             claims = np.stack([solution.x, *false, *others])
             rows.append(-np.asarray(distances(jnp.asarray(claims), target)))
     values = np.stack(rows)
-    true = np.zeros(values.shape, bool)
-    true[:, 0] = True
-    cluster = np.repeat(np.arange(count), values.shape[1])
+    cluster, claim = (numbers.ravel() for numbers in np.indices(values.shape))
     trivial = np.zeros(values.size, bool)
-    return DetectionScores(values.ravel(), true.ravel(), trivial, cluster)
+    return DetectionScores(values.ravel(), claim == 0, trivial, cluster)
 
 
 def gap(scores: DetectionScores) -> dict[str, float]:

@@ -1,10 +1,9 @@
 """Pictures of a landscape, to compare with Figures 1 to 12 of Runkel et al. 2024.
 
-`study` calls these functions, which write PNG files. "Truth" means the training images,
+"Truth" means the training images,
 and "partition" other images of their classes (`mixtures`).
 """
 
-import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from shadow import files
 from uninformed import candidates
 from uninformed.landscape import mixtures, quantities
 from uninformed.landscape.detection import DetectionScores
-from uninformed.landscape.mixtures import Sets, StartsConfig
+from uninformed.landscape.mixtures import SHARES, Sets
 from uninformed.landscape.quantities import Measured
 from uninformed.montage import ImageRow, draw_rows
 
@@ -28,22 +27,17 @@ _COLUMNS = 10
 _TINY = 1e-12
 
 
-def maps(
-    config: StartsConfig,
-    names: Sequence[str],
-    measured: Mapping[str, Measured],
-    path: Path,
-) -> None:
+def maps(names: Sequence[str], measured: Mapping[str, Measured], path: Path) -> None:
     """Draw Figure 10: distances at all mixtures."""
     kinds = ("truth", "partition", "noise", "distance_relative")
     figure = matplotlib.figure.Figure(
         figsize=(3.4 * len(kinds), 3 * len(measured)), layout="constrained"
     )
     axes = figure.subplots(len(measured), len(kinds), squeeze=False)
-    ticks = range(len(config.shares))
-    pairs = itertools.product(config.shares, repeat=2)
-    rows = [names.index(mixtures.name(l1, l2)) for l1, l2 in pairs]
-    grid = np.reshape(rows, (len(ticks), len(ticks)))
+    ticks = range(len(SHARES))
+    grid = np.array(
+        [[names.index(mixtures.name(l1, l2)) for l2 in SHARES] for l1 in SHARES]
+    )
     for row, (method, values) in zip(axes, measured.items(), strict=True):
         most = max(values[kind][grid].max() for kind in kinds[:3])
         for panel, kind in zip(row, kinds, strict=True):
@@ -56,34 +50,27 @@ def maps(
             image = panel.imshow(shown, origin="lower", cmap="viridis", **scale)
             figure.colorbar(image, ax=panel, shrink=0.8)
             panel.set(xlabel="l2: share of images", ylabel="l1: share of truth")
-            panel.set_xticks(ticks, config.shares)
-            panel.set_yticks(ticks, config.shares)
+            panel.set_xticks(ticks, SHARES)
+            panel.set_yticks(ticks, SHARES)
             panel.set_title(title, fontsize=8)
     files.write_bytes(path, report.png(figure))
 
 
-def curves(
-    config: StartsConfig,
-    names: Sequence[str],
-    measured: Mapping[str, Measured],
-    path: Path,
-) -> None:
+def curves(names: Sequence[str], measured: Mapping[str, Measured], path: Path) -> None:
     """Draw Figures 11 and 12: distances along two edges of the map."""
     figure = matplotlib.figure.Figure(
         figsize=(3.4 * len(measured), 5.6), layout="constrained"
     )
     axes = figure.subplots(2, len(measured), squeeze=False, sharey=True)
     edges = {
-        "partition": [(share, 1.0) for share in config.shares],
-        "noise": [(1.0, share) for share in config.shares],
+        "partition": [(share, 1.0) for share in SHARES],
+        "noise": [(1.0, share) for share in SHARES],
     }
     for column, (method, values) in zip(axes.T, measured.items(), strict=True):
         for panel, (other, pairs) in zip(column, edges.items(), strict=True):
             rows = [names.index(mixtures.name(*pair)) for pair in pairs]
             for kind, colour in (("truth", "tab:red"), (other, "tab:green")):
-                panel.plot(
-                    config.shares, values[kind][rows], color=colour, label=f"to {kind}"
-                )
+                panel.plot(SHARES, values[kind][rows], color=colour, label=f"to {kind}")
             panel.set(xlabel=f"share of truth against {other}")
             panel.set_title(method, fontsize=9)
             panel.legend(fontsize=7)

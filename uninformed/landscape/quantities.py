@@ -1,11 +1,9 @@
 """Measure where attacks on weights alone end: at training images, or elsewhere?
 
-`study` runs an attack from many *starts*, sets of initial images made of training
-images, other images (the *partition*) and noise (`mixtures`), and hands its final
-images to `measure`. This sees the training images, so it evaluates attacks and no
-attack may call it. Any natural image resembles a training image a little, so each final
-image is compared too with the controls: the partition, and up to 200 held-out images
-that nothing was trained on.
+`measure` gets the final images of an attack, which began at many *starts* (`mixtures`).
+It sees the training images, so no attack may call it. Any natural image resembles a
+training image a little, so each final image is compared too with the controls: the
+partition, and up to 200 held-out images that nothing was trained on.
 
 An image is *recovered* if its SSIM with a training image exceeds 0.4 and its SSIM with
 every control. SSIM is in windows of 7 pixels. As the KKT attack finds images only up to
@@ -36,12 +34,8 @@ def similarities(
     others: Float[np.ndarray, "others height width channels"],
 ) -> Float[np.ndarray, "images others"]:
     """Compute SSIM of all pairs, the larger of the clipped and the stretched image."""
-    return np.maximum(
-        *(
-            candidates.ssim_of_all(shown, others, WINDOW)
-            for shown in (np.clip(images, 0, 1), candidates.stretched(images))
-        )
-    )
+    shown = np.clip(images, 0, 1), candidates.stretched(images)
+    return np.maximum(*(candidates.ssim_of_all(one, others, WINDOW) for one in shown))
 
 
 def measure(
@@ -82,17 +76,14 @@ def measure(
 def _of_one(sets: Sets, start: np.ndarray, images: np.ndarray) -> Measured:
     """Measure the quantities of one start."""
     images = images.astype(np.float64)
-    alike = {
-        "truth": similarities(images, sets.truth),
-        "partition": similarities(images, sets.partition),
-        "noise": similarities(images, sets.noise),
-        "held_out": similarities(images, sets.held_out[:_POOL]),
-    }
-    distances = {}
+    alike, distances = {}, {}
     for kind in ("truth", "partition", "noise"):
-        gaps = images - getattr(sets, kind)[alike[kind].argmax(axis=1)]
+        others = getattr(sets, kind)
+        alike[kind] = similarities(images, others)
+        gaps = images - others[alike[kind].argmax(axis=1)]
         lengths = np.sqrt(np.sum(gaps**2, axis=(1, 2, 3)))
         distances[kind] = np.asarray(np.mean(lengths))
+    alike["held_out"] = similarities(images, sets.held_out[:_POOL])
     as_many, rest = np.split(alike["held_out"], [len(sets.truth)], axis=1)
     # The training images, and the control in their place.
     true = _counted(alike["truth"], alike["held_out"], alike["partition"])

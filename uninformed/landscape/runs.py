@@ -46,24 +46,21 @@ class BilevelVictimConfig:
       kind: "affine", or "one_hidden" for a network with one hidden layer.
       width: number of units of the hidden layer.
       decay: mu, the weight decay in the training of victim and attack alike.
-      smoothness: beta of the activation softplus(beta z) / beta; None: ReLU.
-      init: initialisation of theta: "uniform" in [0, 1], or "scaled", the same divided
-        by sqrt(inputs). Affine victims have a closed form and ignore it.
-      steps: largest number of L-BFGS steps when the victim is trained.
+      smoothness: beta of the activation softplus(beta z) / beta.
+      steps: largest number of L-BFGS steps when the victim is trained, from theta
+        uniform in [0, 1 / sqrt(inputs)]. Affine victims have a closed form.
       attack_steps: largest number of L-BFGS steps of each lower solve of the attack.
     """
 
     kind: str = "affine"
     width: int = 128
     decay: float = 1e-2
-    smoothness: float | None = 20.0
-    init: str = "scaled"
+    smoothness: float = 20.0
     steps: int = 10_000
     attack_steps: int = 100
 
     def __post_init__(self) -> None:
         checks.choice("kind", self.kind, ("affine", "one_hidden"))
-        checks.choice("init", self.init, ("uniform", "scaled"))
         for field in ("width", "steps", "attack_steps"):
             checks.at_least(field, getattr(self, field), 1)
         # Raises if fields contradict each other.
@@ -85,17 +82,12 @@ class LandscapeConfig:
     """The configuration of a landscape; all randomness derives from `seed`.
 
     Attributes:
-      seed: the seed of noise, initialisations and perturbations.
       data: the training images; as many held-out images are the partition (`mixtures`).
-      starts: the starts from which the attacks are run.
       methods: the attacks to run, among `METHODS`.
       victim: the victim of `bilevel` and `matching`.
-      theta: initial parameters of lower problems: "own", drawn by the attacker, or
-        "released", theta itself. Affine victims ignore it.
-      attack: settings of `bilevel` and `matching`.
+      attack: settings of `bilevel` and `matching`; lower problems begin at theta.
       at_once: starts per batch; affects memory and speed, not results.
-      network: architecture of the victim of `kkt`.
-      training: how the victim of `kkt` is trained.
+      network, training: the victim of `kkt`.
       kkt: settings of the KKT attack, which is run with as many candidates as there
         are training points and without restarts.
     """
@@ -107,7 +99,6 @@ class LandscapeConfig:
     starts: StartsConfig = dataclasses.field(default_factory=StartsConfig)
     methods: tuple[str, ...] = METHODS
     victim: BilevelVictimConfig = dataclasses.field(default_factory=BilevelVictimConfig)
-    theta: str = "own"
     attack: BilevelConfig = dataclasses.field(default_factory=BilevelConfig)
     at_once: int = 40
     network: HomogeneousConfig = dataclasses.field(default_factory=HomogeneousConfig)
@@ -117,7 +108,6 @@ class LandscapeConfig:
     def __post_init__(self) -> None:
         for method in self.methods:
             checks.choice("methods", method, METHODS)
-        checks.choice("theta", self.theta, ("own", "released"))
         checks.at_least("at_once", self.at_once, 1)
         for field, value, allowed, why in (
             ("data.classes", self.data.classes, "binary", "victims have one output"),
@@ -138,11 +128,10 @@ class Outcomes:
     """The outcomes of one method from every start.
 
     Attributes:
-      images: reconstructions (starts, points, height, width, channels).
+      images: (starts, points, height, width, channels).
       distance: the misfit that an adversary sees, (starts,): |theta(x) - theta*|^2, for
         `kkt` |theta - sum|^2.
-      size: |theta*|^2, the squared norm of the released parameters.
-      params: number of parameters.
+      size, params: |theta*|^2, and the number of parameters.
       loss: the loss of each image at theta*, (starts, points): half its squared error,
         for `kkt` the squared relative deviation of its output from the margin.
       slope_norm: |grad E| at the end of the last lower solve, (starts,); 0 for `kkt`.
@@ -192,8 +181,9 @@ def run(
     with double, jax.default_matmul_precision("highest"):
         # Steps are counted for each start. Batches that are on disk are read, not run.
         steps = (config.kkt if method == "kkt" else config.attack).steps
-        told: dict[str, Any] = {"desc": method, "unit": " steps", "show": progress}
-        with bars.bar(total=total * steps, **told) as bar:
+        with bars.bar(
+            total=total * steps, desc=method, unit=" steps", show=progress
+        ) as bar:
             # Called with a number of steps that a whole batch has made.
             def tick(count: Any) -> None:
                 bar.update(int(count) * min(config.at_once, total - first))
@@ -225,32 +215,22 @@ def _bilevel(
     record: Record,
     tick: Callable[[Any], None] | None,
 ) -> tuple[BatchAttack, dict[str, Any]]:
-    """Prepare `bilevel` or `matching` on the victim of squared errors.
-
-    Returns: the attack, and the fields of `Outcomes` that describe its victim.
-    """
+    """Prepare `bilevel` or `matching`: the attack, and what `Outcomes` has of theta."""
     flat = sets.truth.reshape(len(sets.truth), -1).astype(np.float64)
     inputs = flat.shape[1]
     lower = config.victim.lower(inputs)
     victim_problem = dataclasses.replace(lower, steps=config.victim.steps)
-    scale = 1.0 if config.victim.init == "uniform" else inputs**-0.5
-    keys = jax.random.split(jax.random.key(config.seed))
-    victim_init, attacker_init = (
-        scale * jax.random.uniform(key, (lower.num_params,), jnp.float64)
-        for key in keys
-    )
+    key = jax.random.split(jax.random.key(config.seed))[0]
+    init = inputs**-0.5 * jax.random.uniform(key, (lower.num_params,), jnp.float64)
     targets = jnp.asarray(sets.signs, jnp.float64)
 
     def train() -> Mapping[str, Any]:
-        solve = jax.jit(
-            lambda points: bilevel.solve(victim_problem, points, targets, victim_init)
-        )
+        solve = jax.jit(lambda x: bilevel.solve(victim_problem, x, targets, init))
         return {"theta": solve(jnp.asarray(flat)).theta}
 
     file = workdir / f"{config.victim.kind}.npz"
     theta = records.kept(file, record, f"The victim in {file}", train)["theta"]
     released = jnp.asarray(theta)
-    lower_init = released if config.theta == "released" else attacker_init
     solver, attack_problem = bilevel.attack, lower
     # Gradient matching solves the lower problem once, at its end, so to convergence.
     if method == "matching":
@@ -260,7 +240,7 @@ def _bilevel(
     @jax.vmap
     def from_start(points: jax.Array) -> tuple[bilevel.Ended, jax.Array]:
         ended = solver(
-            config.attack, attack_problem, released, points, targets, lower_init, tick
+            config.attack, attack_problem, released, points, targets, released, tick
         )
         errors = lower.outputs(released, ended.points) - targets
         return ended, 0.5 * errors**2
@@ -314,19 +294,14 @@ def _kkt(
     size = float(homogeneous.squared_norm(network))
 
     def attack(batch: np.ndarray) -> Mapping[str, Any]:
+        starts = jnp.asarray(batch.reshape(len(batch), points, -1) - mean)
+        keys = jnp.stack([key] * len(batch))
         kkt_runs = kkt.attack_many(
-            experiment.attack,
-            network,
-            keys=jnp.stack([key] * len(batch)),
-            mean=mean,
-            starts=jnp.asarray(batch.reshape(len(batch), points, -1) - mean),
-            tick=tick,
+            experiment.attack, network, keys=keys, mean=mean, starts=starts, tick=tick
         )
         ends = np.stack([kkt_run.points for kkt_run in kkt_runs])
-        outputs = np.stack(
-            [homogeneous.apply(network, jnp.asarray(points))[:, 0] for points in ends]
-        )
-        leads = outputs * sets.signs
+        outputs = [homogeneous.apply(network, jnp.asarray(each))[:, 0] for each in ends]
+        leads = np.stack(outputs) * sets.signs
         margins = np.median(leads, axis=1, keepdims=True)
         return {
             "images": (ends + mean).reshape(batch.shape),

@@ -37,10 +37,8 @@ _COLUMNS = (
 def execute(
     fields: Mapping[str, Any], workdir: Path, data_dir: str | None, *, progress: bool
 ) -> tuple[dict[str, Any], str, list[Path]]:
-    """Run the landscape for the command line.
+    """Run the landscape of a `LandscapeConfig` for the command line.
 
-    Args:
-      fields: the configuration, see `LandscapeConfig`.
     Returns: results for JSON; the same as lines of text; files of pictures.
     Raises: FieldError: a field of the configuration is wrong.
     """
@@ -103,12 +101,14 @@ def run(
             for method, values in measured.items()
         },
         "conclusions": _rounded(
-            conclusions.conclude(config.starts, names, images, ended, measured)
+            conclusions.conclude(
+                config.starts.perturbed, names, images, ended, measured
+            )
         ),
         "detection": detected,
     }
-    maps.maps(config.starts, names, measured, workdir / "maps.png")
-    maps.curves(config.starts, names, measured, workdir / "curves.png")
+    maps.maps(names, measured, workdir / "maps.png")
+    maps.curves(names, measured, workdir / "curves.png")
     maps.roc(scores, workdir / "roc.png")
     for method in config.methods:
         file = workdir / f"images_{method}.png"

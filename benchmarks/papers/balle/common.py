@@ -12,6 +12,8 @@ import reconn
 from benchmarks.papers.lab import Lab, Run
 from benchmarks.papers.row import Line
 from informed import metrics, report
+from shadow import sources
+from shadow.data import Examples
 from shadow.models import ShadowModels
 from shadow.threat import Knowledge, publish
 
@@ -78,6 +80,14 @@ def with_models(
         )
         for count in counts
     ]
+
+
+def unused(lab: Lab, run: Run) -> tuple[Examples, np.ndarray]:
+    """MNIST, and the indices of its images that no part of a run has."""
+    pool = sources.load("mnist", data_dir=lab.data_dir)
+    used = [run.shadows.array(f"{part}_indices") for part in ("fixed", "shadow")]
+    used.append(run.released.array("test_indices"))
+    return pool, np.setdiff1d(np.arange(len(pool)), np.concatenate(used))
 
 
 def falls(errors: Sequence[float]) -> bool:

@@ -37,9 +37,7 @@ def figure_5c(lab: Lab) -> Found:
 
 def by_count(runs: Sequence[Run]) -> Found:
     """Figure 5c of runs with ever more shadow models."""
-    counts = [run.experiment.attacks["kernel"].settings.models for run in runs]
-    network = [run.of("reconn") for run in runs]
-    kernel = [run.of("kernel") for run in runs]
+    counts, network, kernel = _by_models(runs, "mse")
     drawn = curves(
         counts,
         {"network": network, "kernel": kernel},
@@ -68,21 +66,27 @@ def by_count(runs: Sequence[Run]) -> Found:
     )
 
 
+def _by_models(
+    runs: Sequence[Run], metric: str
+) -> tuple[list[int], list[float], list[float]]:
+    """Numbers of shadow models, and the metric of network and kernel."""
+    counts = [run.experiment.attacks["kernel"].settings.models for run in runs]
+    network, kernel = (
+        [run.of(attack, metric) for run in runs] for attack in ("reconn", "kernel")
+    )
+    return counts, network, kernel
+
+
 @measures("balle/figure-5d")
 def figure_5d(lab: Lab) -> Found:
     """KL against the number of shadow models."""
     runs = lab.sweep("attack_size")
-    counts = [run.experiment.attacks["kernel"].settings.models for run in runs]
-    network = [run.of("reconn", "kl") for run in runs]
-    kernel = [run.of("kernel", "kl") for run in runs]
-    drawn = curves(
-        counts,
-        {"network": network, "kernel": kernel},
-        xlabel="shadow models",
-        ylabel="KL, nats",
-    )
+    counts, network, kernel = _by_models(runs, "kl")
+    lines = {"network": network, "kernel": kernel}
+    drawn = curves(counts, lines, xlabel="shadow models", ylabel="KL, nats")
     falling = falls(network)
     accuracy = runs[0].results["classifier_accuracy"]
+    right = f"accuracy {accuracy:.1%} on held-out images"
     return Found(
         holds=falling,
         verdict="KL falls monotonically with the number of shadow models"
@@ -94,13 +98,7 @@ def figure_5d(lab: Lab) -> Found:
             Line(name=f"k={k}", ours={"network KL": a, "kernel KL": b})
             for k, a, b in zip(counts, network, kernel, strict=True)
         ],
-        pictures=[
-            Picture(
-                drawn,
-                "KL of a classifier's answers, accuracy"
-                f" {accuracy:.1%} on held-out images.",
-            )
-        ],
+        pictures=[Picture(drawn, f"KL of a classifier's answers, {right}.")],
     )
 
 

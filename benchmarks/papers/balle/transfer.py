@@ -7,14 +7,14 @@ import jax
 import numpy as np
 
 import reconn
-from benchmarks.papers.balle.common import number
+from benchmarks.papers.balle.common import number, unused
 from benchmarks.papers.balle.factors import default
 from benchmarks.papers.lab import Lab, Run
 from benchmarks.papers.row import Found, Line, measures
 from informed import metrics
 from informed.experiment import stored
 from reconn import features
-from shadow import files, sources
+from shadow import files
 from shadow.models import ShadowModels
 from shadow.threat import Knowledge, publish
 
@@ -26,16 +26,8 @@ _TUNING = {"epochs": 100, "learning_rate": 3e-4}
 
 def _another(lab: Lab, first: Run) -> Run:
     """A run on images that no part of the first one has, from the same theta_0."""
-    pool = sources.load("mnist", data_dir=lab.data_dir)
-    used = [
-        store.array(f"{part}_indices")
-        for store, part in (
-            (first.shadows, "fixed"),
-            (first.shadows, "shadow"),
-            (first.released, "test"),
-        )
-    ]
-    rest = pool.take(np.setdiff1d(np.arange(len(pool)), np.concatenate(used)))
+    pool, indices = unused(lab, first)
+    rest = pool.take(indices)
     file = lab.work / "kept" / "mnist-without-the-default-run.npz"
     if not file.exists():
         files.write_arrays(file, images=rest.images, labels=rest.labels)

@@ -6,14 +6,14 @@ import jax
 import matplotlib.figure
 import numpy as np
 
-from benchmarks.papers.balle.common import CALLED, attacked, number
+from benchmarks.papers.balle.common import CALLED, attacked, number, unused
 from benchmarks.papers.balle.factors import default
 from benchmarks.papers.lab import Lab, Run
 from benchmarks.papers.row import Found, Line, Picture, measures
 from informed import metrics, report
 from informed.attacks.inversion import Inversion, InversionConfig
 from informed.experiment import stored
-from shadow import sources, victims
+from shadow import victims
 from shadow.factory import Factory
 from shadow.models import ShadowModels
 from shadow.threat import publish
@@ -23,13 +23,7 @@ _BEFORE, _INVERTED = 10_000, 3
 
 def _near_convergence(lab: Lab, run: Run) -> np.ndarray:
     """Theta after A on 10,000 points that no part of the run has."""
-    pool = sources.load("mnist", data_dir=lab.data_dir)
-    used = [
-        run.shadows.array("fixed_indices"),
-        run.shadows.array("shadow_indices"),
-        run.released.array("test_indices"),
-    ]
-    rest = np.setdiff1d(np.arange(len(pool)), np.concatenate(used))
+    pool, rest = unused(lab, run)
     before = pool.take(np.random.default_rng(0).permutation(rest)[:_BEFORE])
     cold = stored.factory_of(run.experiment, run.shadows, role="shadow")
     developer = dataclasses.replace(cold, fixed=before.take(slice(0, -1)))

@@ -18,10 +18,14 @@ _WIDE, _STANDARD = "1000-1000", "standard"
 _UNITS = (_WIDE, "100-100", "1000-500-100", "1000-500-100-50", "hidden-biases")
 
 
+def _of(lab: Lab, name: str) -> Played:
+    """A row of `weights_alone`."""
+    return played(lab, name, weights_alone.ROWS[name])
+
+
 def _fifty(lab: Lab, units: str) -> Played:
     """50 images of CIFAR-10, trained to Table 1's loss of n = 50; our attack."""
-    name = f"cifar-50-{units}-flow"
-    return played(lab, name, weights_alone.ROWS[name])
+    return _of(lab, f"cifar-50-{units}-flow")
 
 
 def _line(name: str, made: Played) -> Line:
@@ -85,14 +89,9 @@ def figure_1(lab: Lab) -> Found:
     )
 
 
-def _five_hundred(lab: Lab, name: str) -> Played:
-    """500 images and 1000-1000 units; several runs of our attack."""
-    return played(lab, name, weights_alone.ROWS[name])
-
-
 def figure_3(lab: Lab, data: str) -> Found:
     """n = 500, "cifar" or "mnist"."""
-    made = _five_hundred(lab, f"{data}-500-flow")
+    made = _of(lab, f"{data}-500-flow")
     found, config = made.results, made.config
     return Found(
         holds=_stands_out(made, 20, "pooled_"),
@@ -112,10 +111,7 @@ def figure_3(lab: Lab, data: str) -> Found:
 @measures("haim/figure-4-top")
 def figure_4_top(lab: Lab) -> Found:
     """SSIM against output, by the number of points."""
-    runs = {
-        "n = 50": _fifty(lab, _WIDE),
-        "n = 500": _five_hundred(lab, "cifar-500-flow"),
-    }
+    runs = {"n = 50": _fifty(lab, _WIDE), "n = 500": _of(lab, "cifar-500-flow")}
     found = [each.results for each in runs.values()]
     shares = [each["recovered"] / each["targets"] for each in found]
     told = [_on_the_margin(each) for each in runs.values()]
@@ -130,9 +126,7 @@ def figure_4_top(lab: Lab) -> Found:
         theirs="fewer at larger n; those on the margin",
         ours=f"{shares[0]:.0%} and {shares[1]:.1%}",
         lines=[_line(name, each) for name, each in runs.items()],
-        pictures=[
-            Picture(_scatter(runs), "SSIM of each training image against its output.")
-        ],
+        pictures=[_scatter(runs)],
     )
 
 
@@ -144,7 +138,7 @@ def _on_the_margin(made: Played) -> float | None:
     return float(sklearn.metrics.roc_auc_score(recovered, -leads))
 
 
-def _scatter(runs: dict[str, Played]) -> bytes:
+def _scatter(runs: dict[str, Played]) -> Picture:
     """Figure 4: a panel a victim."""
     figure = matplotlib.figure.Figure(
         figsize=(2.6 * len(runs) + 0.6, 2.8), dpi=120, layout="constrained"
@@ -155,7 +149,8 @@ def _scatter(runs: dict[str, Played]) -> bytes:
         axes.axhline(candidates.SIMILAR, color="0.5", lw=0.8)
         axes.set(title=name, xlabel="output for the right class", xlim=(0, None))
     panels[0].set_ylabel("SSIM of the reconstruction")
-    return report.png(figure)
+    caption = "SSIM of each training image against its output."
+    return Picture(report.png(figure), caption)
 
 
 @measures("haim/figure-4-bottom")
@@ -174,9 +169,7 @@ def figure_4_bottom(lab: Lab) -> Found:
         theirs="images come out of each",
         ours=f"{min(counts)} to {max(counts)} of 50",
         lines=[_line(name, each) for name, each in runs.items()],
-        pictures=[
-            Picture(_scatter(runs), "SSIM of each training image against its output.")
-        ],
+        pictures=[_scatter(runs)],
     )
 
 

@@ -27,15 +27,9 @@ _REACHED = 1.05
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Victim:
-    """A line of a table.
+    """A line of a table: losses and test accuracy, in percent, are the paper's.
 
-    Attributes:
-      title: how the paper calls it.
-      name: of its folder.
-      setting: what is trained.
-      loss: the paper's training loss.
-      accuracy: the paper's test accuracy, in percent.
-      test_loss: the paper's test loss.
+    The victim lies in a folder of its name.
     """
 
     title: str
@@ -121,9 +115,9 @@ _BATCHES = _Victim(
 def table_1(lab: Lab) -> Found:
     """Victims of Figure 4."""
     made = [trained(lab, each.name, each.setting) for each in _TABLE_1]
-    off = [_off(a, b) for a, b in zip(_TABLE_1, made, strict=True)]
-    wrong = sum(each.fit["train_error"] > 0 for each in made)
     both = list(zip(_TABLE_1, made, strict=True))
+    off = [_off(a, b) for a, b in both]
+    wrong = sum(each.fit["train_error"] > 0 for each in made)
     beyond = max(b.fit["train_loss"] / a.loss for a, b in both)
     low, high = (
         100 * limit(each.fit["test_accuracy"] for each in made) for limit in (min, max)
@@ -136,7 +130,7 @@ def table_1(lab: Lab) -> Found:
         theirs=f"{min(v.accuracy for v in _TABLE_1):.0f} to"
         f" {max(v.accuracy for v in _TABLE_1):.0f} % test accuracy",
         ours=f"{low:.1f} to {high:.1f} %",
-        lines=[_line(a, b) for a, b in zip(_TABLE_1, made, strict=True)],
+        lines=[_line(a, b) for a, b in both],
     )
 
 
@@ -153,20 +147,18 @@ def _line(victim: _Victim, made: Trained) -> Line:
             "test accuracy": f"{victim.accuracy:.0f} %",
             "test loss": victim.test_loss,
         },
-        ours={
-            "train loss": made.fit["train_loss"],
-            "test accuracy": f"{100 * made.fit['test_accuracy']:.1f} %",
-            "test loss": made.fit["test_loss"],
-            **_told(made),
-        },
+        ours=_found(made),
     )
 
 
-def _told(made: Trained) -> dict[str, int]:
-    """How many points the first layer tells to whoever knows all patterns."""
+def _found(made: Trained) -> dict[str, Any]:
+    """Fit, and how many points the first layer tells to whoever knows all patterns."""
     seen = scoring.as_seen(made.config.attack, made.network)
     found = scoring.ceilings(made.images, seen, made.images.mean)
     return {
+        "train loss": made.fit["train_loss"],
+        "test accuracy": f"{100 * made.fit['test_accuracy']:.1f} %",
+        "test loss": made.fit["test_loss"],
         "true patterns tell (> 0.9)": found["ceiling"],
         "true patterns tell (> 0.7)": found["ceiling_70"],
     }
@@ -187,13 +179,7 @@ def table_2(lab: Lab) -> Found:
     same = max(apart, spectra) <= _SAME and aside <= 1
     off = [_off(a, b) for a, b in zip(victims, made, strict=True)]
     lines = [_line(a, b) for a, b in zip(victims, made, strict=True)]
-    ours = {
-        "train loss": fast.fit["train_loss"],
-        "test accuracy": f"{100 * fast.fit['test_accuracy']:.1f} %",
-        "test loss": fast.fit["test_loss"],
-        **_told(fast),
-    }
-    lines.append(Line(name="CIFAR-10 to the same loss by log L", ours=ours))
+    lines.append(Line(name="CIFAR-10 to the same loss by log L", ours=_found(fast)))
     return Found(
         holds=max(off) <= _WITHIN and same,
         verdict=f"Test accuracies are within {max(off):.1f} percentage points of the"

@@ -45,8 +45,7 @@ class _Landscape:
 
     def along(self, method: str, quantity: str, *, noise: bool) -> list[float]:
         """A quantity along l1 at l2 = 1, or with `noise` along l2 at l1 = 1."""
-        shares = (0.0, 0.25, 0.5, 0.75, 1.0)
-        pairs = [(1.0, share) if noise else (share, 1.0) for share in shares]
+        pairs = [(1.0, s) if noise else (s, 1.0) for s in mixtures.SHARES]
         return [self.at(method, quantity, mixtures.name(*pair)) for pair in pairs]
 
 
@@ -151,13 +150,12 @@ def figure_10(lab: Lab) -> Found:
             _along(f"{method}: L2 to training images", truth),
             _along(f"{method}: L2 to the partition", part),
         ]
+    said = _said(right)
     return Found(
         holds=all(right.values()),
-        verdict="Images end nearer to whichever has more weight at the start: "
-        + ", ".join(f"{m} {'yes' if ok else 'no'}" for m, ok in right.items())
-        + ".",
+        verdict=f"Images end nearer to whichever has more weight at the start: {said}.",
         theirs="yes, for both attacks",
-        ours=", ".join(f"{m} {'yes' if ok else 'no'}" for m, ok in right.items()),
+        ours=said,
         lines=lines,
         pictures=[Picture(run.pictures["maps.png"], "L2 distances at all mixtures.")],
     )
@@ -177,7 +175,7 @@ def _curves(lab: Lab, *, noise: bool) -> Found:
             _along(f"{method}: L2 to training images", truth),
             _along(f"{method}: L2 to {other}", rest),
         ]
-    said = ", ".join(f"{m} {'yes' if ok else 'no'}" for m, ok in right.items())
+    said = _said(right)
     return Found(
         holds=all(right.values()),
         verdict="With their share at the start, training images come nearer at every"
@@ -201,8 +199,10 @@ def figure_12(lab: Lab) -> Found:
     return _curves(lab, noise=True)
 
 
+def _said(right: Mapping[str, bool]) -> str:
+    return ", ".join(f"{m} {'yes' if ok else 'no'}" for m, ok in right.items())
+
+
 def _along(name: str, values: list[float]) -> Line:
-    shares = (0, 0.25, 0.5, 0.75, 1)
-    return Line(
-        name=name, ours={f"{s:g}": v for s, v in zip(shares, values, strict=True)}
-    )
+    by_share = zip(mixtures.SHARES, values, strict=True)
+    return Line(name=name, ours={f"{s:g}": v for s, v in by_share})

@@ -1,7 +1,8 @@
-"""An experiment that takes seconds."""
+"""An experiment that takes seconds; networks whose ReLU has another derivative."""
 
 from configs import kkt as config_file
 from shadow import checks
+from uninformed import homogeneous
 from uninformed.kkt.experiment import Uninformed
 
 
@@ -11,3 +12,9 @@ def small(which="digits"):
     values["attack"] |= {"steps": 20}
     values["victim"]["widths"] = (16,)
     return checks.build(Uninformed, values)
+
+
+def applied(network, points, relu):
+    for layer in network[:-1]:
+        points = relu(homogeneous.affine(layer, points))
+    return homogeneous.affine(network[-1], points)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks import kkt_circle
+from tests.uninformed.kkt.small_experiment import applied
 from uninformed import homogeneous, kkt
 from uninformed import max_margin as margin
 from uninformed.homogeneous import HomogeneousConfig, Layer
@@ -17,6 +18,12 @@ from uninformed.kkt import KktConfig, loss, stationarity
 def network(key, outputs=1, inputs=5, widths=(12, 9)):
     config = HomogeneousConfig(widths=widths, outputs=outputs, first_scale=0.5)
     return homogeneous.init(config, inputs, key)
+
+
+def of_rank_three(key, rng, outputs=1):
+    net = network(key, outputs, inputs=8, widths=(12,))
+    low_rank = rng.standard_normal((8, 3)) @ rng.standard_normal((3, 12))
+    return (Layer(jnp.asarray(low_rank, jnp.float32), net[0].b), *net[1:])
 
 
 def loss_at_start(config, net, key):
@@ -39,9 +46,7 @@ def combination(net, points, coefficients, alpha):
         return relu(primals[0]), tangents[0] * jax.nn.sigmoid(alpha * primals[0])
 
     return jax.jit(
-        jax.grad(
-            lambda net: jnp.sum(coefficients * homogeneous.apply(net, points, relu))
-        )
+        jax.grad(lambda net: jnp.sum(coefficients * applied(net, points, relu)))
     )(net)
 
 
@@ -52,29 +57,22 @@ def squared_distance(net, other):
     )
 
 
-def test_published_loss(key):
-    """Equations (6) to (9), as meant, written plainly."""
-    config = KktConfig.published(candidates=6, least_multiplier=0.3, start=1.0)
-    net = network(key)
-    total, (points, multipliers) = loss_at_start(config, net, key)
-    signs = np.array([-1, -1, -1, 1, 1, 1.0])
-    made = combination(net, points, (multipliers * signs)[:, None], config.alpha)
-    dual = np.maximum(config.least_multiplier - multipliers, 0).sum()
-    outside = np.maximum(points - 1, 0) + np.maximum(-points, 0)
-    expected = squared_distance(net, made) + 5 * dual + outside.mean(axis=1).sum()
-    np.testing.assert_allclose(total, expected, rtol=1e-4)
+@pytest.mark.parametrize("code", [False, True])
+def test_published_losses(code, key):
+    """Equations (6) to (9), as meant, written plainly.
 
-
-def test_loss_of_the_public_code(key):
-    """Multipliers over m, squared hinges, pixels in [-1, 1], everything summed."""
-    config = KktConfig.public_code(candidates=6, least_multiplier=0.3, start=1.0)
-    net = network(key)
+    The code's has multipliers over m, squared hinges, pixels in [-1, 1], and sums all.
+    """
+    make = KktConfig.public_code if code else KktConfig.published
+    config, net = make(candidates=6, least_multiplier=0.3, start=1.0), network(key)
     total, (points, multipliers) = loss_at_start(config, net, key)
-    signs = np.array([-1, -1, -1, 1, 1, 1.0])
-    made = combination(net, points, (multipliers * signs)[:, None] / 6, config.alpha)
-    dual = (np.maximum(config.least_multiplier - multipliers, 0) ** 2).sum()
-    outside = np.maximum(points - 1, 0) ** 2 + np.maximum(-1 - points, 0) ** 2
-    expected = squared_distance(net, made) + 5 * dual + outside.sum()
+    coefficients = (multipliers * np.repeat([-1.0, 1.0], 3))[:, None] / (6**code)
+    made = combination(net, points, coefficients, config.alpha)
+    power = 2 if code else 1
+    dual = (np.maximum(0.3 - multipliers, 0) ** power).sum()
+    above, below = np.maximum(points - 1, 0), np.maximum(-points - code, 0)
+    outside = (above**power + below**power).sum() / (1 if code else 5)
+    expected = squared_distance(net, made) + 5 * dual + outside
     np.testing.assert_allclose(total, expected, rtol=1e-4)
 
 
@@ -82,9 +80,7 @@ def test_loss_of_the_public_code(key):
 @pytest.mark.parametrize("spectrum", [0.0, 1.0])
 def test_the_span_of_the_weights_changes_no_loss(outputs, spectrum, key, rng):
     """Weights of rank three: what is outside their span adds nothing."""
-    net = network(key, outputs, inputs=8, widths=(12,))
-    low_rank = rng.standard_normal((8, 3)) @ rng.standard_normal((3, 12))
-    net = (Layer(jnp.asarray(low_rank, jnp.float32), net[0].b), *net[1:])
+    net = of_rank_three(key, rng, outputs)
     config = KktConfig(
         candidates=6,
         prior_weight=0.0,
@@ -112,18 +108,24 @@ def test_coordinates_without_a_span_have_no_spectrum(field):
         KktConfig(span=False, **{field: 0.5})
 
 
-@pytest.mark.parametrize("gram", [False, True])
+@pytest.mark.parametrize("candidates", [2, 20])
 @pytest.mark.parametrize("whitening", [0.5, 1.0])
-def test_whitened_residuals_are_those_of_each_direction(gram, whitening, key, rng):
+def test_whitened_residuals_are_those_of_each_direction(
+    candidates, whitening, key, rng
+):
     """The sum written plainly, direction after direction; the layer keeps its norm."""
-    net = network(key, 1, inputs=8, widths=(12,))
-    low_rank = rng.standard_normal((8, 3)) @ rng.standard_normal((3, 12))
-    net = (Layer(jnp.asarray(low_rank, jnp.float32), net[0].b), *net[1:])
-    plain = KktConfig(
-        candidates=6, prior_weight=0.0, relative=False, margin_weight=0.0, gram=gram
+    net = of_rank_three(key, rng)
+    config = KktConfig(
+        candidates=candidates,
+        whitening=whitening,
+        prior_weight=0.0,
+        relative=False,
+        margin_weight=0.0,
     )
-    config = dataclasses.replace(plain, whitening=whitening)
     problem = loss.KktProblem(config, net, None)
+    # Few candidates have the form of inner products.
+    form = stationarity.gram if candidates == 2 else stationarity.plain
+    assert problem._residual is form
     begin = problem.begin(key)
     total, (layers, coefficients) = problem.loss(begin.unknowns, begin, config.alpha)
     at = stationarity.passes(
@@ -243,7 +245,7 @@ def test_points_are_read_out_of_weights_alone(circle):
     config = KktConfig(steps=5000)
     runs = kkt.attack_many(config, net, keys=jax.random.split(jax.random.key(0), 2))
     best = min(runs, key=lambda run: run.loss)
-    kept = kkt_circle.thinned(best.points, best.multipliers, apart=0.03)
+    kept = kkt_circle.thinned(best.points, best.multipliers)
     distances = np.linalg.norm(points[:, None] - best.points[kept][None], axis=-1)
     assert (distances.min(axis=1) < 0.05).sum() >= 12
     by_chance = np.random.default_rng(0).uniform(-1.1, 1.1, (len(kept), 2))

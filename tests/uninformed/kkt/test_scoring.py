@@ -114,13 +114,3 @@ def test_a_run_that_diverged_has_no_candidates():
     every = scoring.together(images, [good, bad])
     np.testing.assert_array_equal(every, scoring.together(images, [good]))
     assert scoring.matched(images, every, images.mean).recovered.all()
-
-
-@pytest.mark.parametrize(
-    ("changes", "field"),
-    [({"points": 3}, "points"), ({"held_out": 2}, "held_out")],
-)
-def test_shares_that_do_not_come_out_even(changes, field):
-    config = PointsConfig(**{"name": "digits", "points": 10} | changes)
-    with pytest.raises(ValueError, match=f"Expected {field}"):
-        load(config)

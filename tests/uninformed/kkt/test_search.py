@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from shadow.store import ConfigurationMismatchError
-from uninformed import homogeneous, pieces
+from uninformed import homogeneous
 from uninformed.homogeneous import HomogeneousConfig
 from uninformed.kkt import KktConfig, KktRun, experiment, scoring
 
@@ -19,14 +19,13 @@ def network() -> homogeneous.DenseLayers:
 
 
 def test_an_interrupted_search_goes_on_with_the_same_trials(network, key, tmp_path):
-    many = {"trials": 4, "key": key, "at_once": 2}
-    whole = experiment.search(CONFIG, network, **many, folder=tmp_path / "whole")
-    folder = tmp_path / "search"
-    experiment.search(CONFIG, network, trials=2, key=key, at_once=2, folder=folder)
-    kept = {file: file.stat().st_mtime_ns for file in folder.glob("*.npz")}
-    again = experiment.search(
-        CONFIG, network, trials=4, key=key, at_once=2, folder=folder
+    both, folder = {"key": key, "at_once": 2}, tmp_path / "search"
+    whole = experiment.search(
+        CONFIG, network, **both, trials=4, folder=tmp_path / "whole"
     )
+    experiment.search(CONFIG, network, **both, trials=2, folder=folder)
+    kept = {file: file.stat().st_mtime_ns for file in folder.glob("*.npz")}
+    again = experiment.search(CONFIG, network, **both, trials=4, folder=folder)
     assert all(file.stat().st_mtime_ns == when for file, when in kept.items())
     assert len(list(folder.glob("*.npz"))) == 2
     for one, other in zip(whole, again, strict=True):
@@ -43,20 +42,12 @@ def test_batches_of_another_size_are_gone_on_with(network, key, tmp_path):
         np.testing.assert_array_equal(one.points, other.points)
 
 
-def test_a_batch_that_was_cut_off_goes_on(network, key, tmp_path, monkeypatch):
+def test_a_batch_that_was_cut_off_goes_on(network, key, tmp_path, cut_off):
     config = KktConfig(candidates=4, steps=100)
     whole = experiment.search(
         config, network, trials=2, key=key, at_once=2, folder=tmp_path / "whole"
     )
-    keep, calls = pieces._keep, []
-
-    def cut(place, carry, done):
-        keep(place, carry, done)
-        calls.append(done)
-        if len(calls) == 20:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(pieces, "_keep", cut)
+    calls = cut_off(20)
     both = {"trials": 2, "key": key, "at_once": 2, "folder": tmp_path}
     with pytest.raises(KeyboardInterrupt):
         experiment.search(config, network, **both)
@@ -73,16 +64,10 @@ def test_a_batch_that_was_cut_off_goes_on(network, key, tmp_path, monkeypatch):
 
 def test_another_search_is_not_continued(network, key, tmp_path):
     experiment.search(CONFIG, network, trials=1, key=key, folder=tmp_path)
-    with pytest.raises(
-        ConfigurationMismatchError, match=r"config\.steps: 10 there, 11 asked for"
-    ):
-        experiment.search(
-            KktConfig(candidates=4, steps=11),
-            network,
-            trials=1,
-            key=key,
-            folder=tmp_path,
-        )
+    other = KktConfig(candidates=4, steps=11)
+    refused = r"config\.steps: 10 there, 11 asked for"
+    with pytest.raises(ConfigurationMismatchError, match=refused):
+        experiment.search(other, network, trials=1, key=key, folder=tmp_path)
 
 
 def trial(points, loss):
@@ -99,7 +84,7 @@ def test_runs_are_chosen_by_loss_and_stability():
     diverged = trial([[9, 9], [8, 8]], float("nan"))
     trials = [diverged, other, good, same]
     assert experiment.by_loss(trials) == [good, same, other, diverged]
-    assert scoring.stability(good, [good, same], apart=0.05) == 1
-    assert scoring.stability(good, [good, other], apart=0.05) == 0.5
+    assert scoring.stability(good, [good, same]) == 1
+    assert scoring.stability(good, [good, other]) == 0.5
     with pytest.raises(ValueError, match="at least two"):
-        scoring.stability(good, [good], apart=0.05)
+        scoring.stability(good, [good])

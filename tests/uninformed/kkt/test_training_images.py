@@ -36,11 +36,18 @@ def test_an_offset_passes_over_the_first_of_each_class():
         )
 
 
-def test_too_many_points_are_refused():
-    for change in ({"points": 1790}, {"offset": 1790}):
-        field, value = next(iter(change.items()))
-        with pytest.raises(ValueError, match=rf"{field} (is )?{value}"):
-            training_images.load(PointsConfig(name="digits", classes="all", **change))
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"points": 1790, "classes": "all"}, "points (is )?1790"),
+        ({"offset": 1790, "classes": "all"}, "offset 1790"),
+        ({"points": 3}, "Expected points"),
+        ({"held_out": 2}, "Expected held_out"),
+    ],
+)
+def test_shares_that_do_not_come_out_even_are_refused(change, match):
+    with pytest.raises(ValueError, match=match):
+        training_images.load(PointsConfig(**{"name": "digits"} | change))
 
 
 def test_another_program_sees_pixels_less_the_mean_of_the_file(tmp_path, digits):
