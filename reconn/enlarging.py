@@ -1,6 +1,6 @@
 """A transposed convolution, which doubles an image's sides, ten times as fast on a CPU.
 
-`modules` builds the network for CIFAR-10 with it. A transposed convolution puts zeros
+A transposed convolution puts zeros
 between the pixels of its input, and XLA's CPU convolutions multiply by those zeros in a
 slow loop. Four convolutions of stride 1 give the same: for Table VII of Balle et al.
 2022 the loss and its gradient take a tenth of the time (`benchmarks/reconn.py`). Each
@@ -25,9 +25,8 @@ class Enlarging(hk.Module):
     Its parameters have the same names, shapes and initial values.
     """
 
-    def __init__(self, channels: int, name: str = "conv2_d_transpose") -> None:
-        """Set the number of output channels."""
-        super().__init__(name=name)
+    def __init__(self, channels: int) -> None:
+        super().__init__(name="conv2_d_transpose")
         self.channels = channels
 
     def __call__(

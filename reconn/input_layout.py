@@ -2,9 +2,7 @@
 
 A plain network sees the features of theta alone. One that refines the guesses of kernel
 regression (`refined`) sees, after these, the guesses and the votes for each label.
-`trainer` makes a layout, `reconstructor` makes it again on loading, and
-`informed.experiment.feasible` to check settings. Builders of networks (`modules`,
-`residual`) take it.
+Builders of networks (`modules`, `residual`) take it.
 """
 
 import dataclasses
@@ -46,13 +44,12 @@ class InputLayout:
 
     def images(self, rows: Rows) -> Float32[Array, "models height width channels"]:
         """Return the guesses, then the weights that are pictures, as channels."""
-        height, width, channels = self.image_shape
         pixels = math.prod(self.image_shape)
-        parts = [jnp.zeros((rows.shape[0], height, width, 0), rows.dtype)]
+        parts = [jnp.zeros((len(rows), *self.image_shape[:2], 0), rows.dtype)]
         for i in range(self.num_guesses):
             start = self.num_features + i * pixels
             guess = rows[:, start : start + pixels]
-            parts.append(guess.reshape(-1, height, width, channels))
+            parts.append(guess.reshape(-1, *self.image_shape))
         if self.pictures is not None:
             parts.append(self.pictures(rows[:, : self.num_features]))
         return jnp.concatenate(parts, axis=-1)

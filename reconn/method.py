@@ -60,6 +60,7 @@ class Method:
 
     Attributes:
       kind: the name of the method in run.json.
+      revisions: those of its components, by name.
       models: the number of shadow models that are used, from the first on; None: all.
       standardise: features to zero mean and unit variance (the paper's choice), or raw.
       clip: standardised weights are cut to [-clip, clip].
@@ -70,6 +71,7 @@ class Method:
     """
 
     kind: ClassVar[str]
+    revisions: ClassVar[Mapping[str, int]]
     models: int | None = None
     standardise: bool = True
     clip: float = 10.0

@@ -46,11 +46,6 @@ class Loss:
                 " reconstruction to its target.",
             )
 
-    @property
-    def convolutional(self) -> bool:
-        """Whether the loss has convolutions, of LPIPS or the discriminator."""
-        return self.lpips > 0 or self.adversarial > 0
-
 
 def pixels(reconstructed: Batch, images: Batch, loss: Loss) -> Float32[Array, ""]:
     """Return the weighted errors per pixel; `network` validates by them too."""

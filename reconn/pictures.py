@@ -6,8 +6,7 @@ The gradient of a first layer's weights W (pixels, units) at one record z is
 
 so each unit's weights hold a picture of the target, mixed with those of all other
 records. As an image with one channel per unit and colour the weights suit convolutions:
-weights of neighbouring pixels are related as the pixels are. `trainer` finds these
-pictures, `input_layout` stacks them, `residual` convolves them.
+weights of neighbouring pixels are related as the pixels are.
 """
 
 import dataclasses

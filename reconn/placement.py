@@ -3,7 +3,7 @@
 Data parallel and fully sharded: every device computes its share of each batch, and
 keeps its share of every large array with a side that can be divided, and of the
 optimiser's moments of that array. The first layer for CIFAR-10 alone is 0.9 GB, and
-three times that with Adam's moments. `network` and `steps` place arrays by `Placement`.
+three times that with Adam's moments.
 """
 
 import dataclasses
@@ -23,11 +23,7 @@ _PATIENCE = 3600  # seconds that processes wait for the last one
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-    """Devices that train together, and the rule by which arrays are divided.
-
-    Attributes:
-      devices: at least one.
-    """
+    """Devices that train together, at least one; the rule for dividing arrays."""
 
     devices: tuple[jax.Device, ...]
 
@@ -59,8 +55,7 @@ class Placement:
         if self.several_processes:
             from orbax.checkpoint import multihost
 
-            meeting = multihost.get_barrier_sync_fn()
-            meeting(key=place, timeout_ms=1000 * _PATIENCE)
+            multihost.get_barrier_sync_fn()(key=place, timeout_ms=1000 * _PATIENCE)
 
     def tree(self, values: Any) -> Any:
         """Place arrays: large ones are divided along their longest side that fits."""

@@ -27,7 +27,6 @@ from reconn.features import Standardiser
 from reconn.input_layout import InputLayout
 from reconn.kernel import Kernel, KernelRegression
 from reconn.network import Network, TrainedNetwork
-from reconn.objective import Loss
 from reconn.refined import Refined, RefinedKernel
 from reconn.shrinkage import Shrinkage
 from shadow import checks, records, safetensors
@@ -36,7 +35,9 @@ from shadow.threat import Knowledge, Reconstruction, Release
 
 FILE = "reconstructor.safetensors"
 _NETWORK, _PROGRAM = "network/", "program"
-_KINDS = ("refined", "network", "kernel")  # a method's settings in run.json
+_METHODS: dict[str, type[Kernel | Network | Refined]] = {
+    method.kind: method for method in (Kernel, Network, Refined)
+}
 Model = TrainedNetwork | KernelRegression | RefinedKernel
 
 
@@ -122,17 +123,10 @@ def load(workdir: str | os.PathLike) -> Reconstructor:
     if not (workdir / "run.json").exists():
         raise NotMadeError(f"There is no reconstructor in {workdir}.", by="train")
     record = Record.read(json.loads((workdir / "run.json").read_text()))
-    kinds = [kind for kind in _KINDS if kind in record.configuration]
-    if not kinds:
+    kind = next((kind for kind in _METHODS if kind in record.configuration), None)
+    if kind is None:
         raise VersionMismatchError(f"{what} was made by an earlier version of reconn.")
-    settings = record.configuration[kinds[0]]
-    network = (
-        _network(settings.get("network", settings)) if kinds[0] != "kernel" else None
-    )
-    method: Kernel | Network | Refined = network or Kernel()
-    if kinds[0] == "refined" and network:
-        method = Refined(loss=network.loss)
-    ours = Record(record.configuration, records.versions(**method.revisions))
+    ours = Record(record.configuration, records.versions(**_METHODS[kind].revisions))
     records.require_same(record, ours, what)
     if not (workdir / FILE).exists():
         raise NotMadeError(f"{what} is not finished.", by="train")
@@ -142,23 +136,19 @@ def load(workdir: str | os.PathLike) -> Reconstructor:
         scale=arrays["standardiser/scale"],
         clip=float(arrays["standardiser/clip"]),
     )
-    mean, layout = arrays["shrinkage/mean"], None
+    mean = arrays["shrinkage/mean"]
     model: Model
-    if network is not None:
-        layout = InputLayout(
-            num_features=standardiser.num_features, image_shape=mean.shape
-        )
-        trained = _trained(network.module, layout, arrays)
-    if kinds[0] != "network":
-        regression = kernel.load(workdir / "kernel", mean.shape)
-    if kinds[0] == "refined":
-        model = RefinedKernel(
-            kernel=regression,
-            network=trained,
-            weight=float(arrays["refinement/weight"]),
-        )
+    if kind == "kernel":
+        model = kernel.load(workdir / "kernel", mean.shape)
     else:
-        model = regression if kinds[0] == "kernel" else trained
+        settings = record.configuration[kind]
+        model = network = _network(settings, standardiser.num_features, arrays)
+        if kind == "refined":
+            model = RefinedKernel(
+                kernel=kernel.load(workdir / "kernel", mean.shape),
+                network=network,
+                weight=float(arrays["refinement/weight"]),
+            )
     return Reconstructor(
         view=record.configuration["view"],
         standardiser=standardiser,
@@ -168,18 +158,8 @@ def load(workdir: str | os.PathLike) -> Reconstructor:
     )
 
 
-def _network(settings: Mapping[str, Any]) -> Network:
-    """Return what decides the revisions of a network, and its builder if it has one."""
-    module: Any = (None, None)
-    if not isinstance(settings["module"], str):
-        ((name, arguments),) = settings["module"].items()
-        lists = {k: tuple(v) for k, v in arguments.items() if isinstance(v, list)}
-        module = modules.BUILDERS[name](**arguments | lists)
-    return Network(module=module, loss=Loss(**settings["loss"]))
-
-
-def _trained(
-    module: Any, layout: InputLayout, arrays: Mapping[str, Any]
+def _network(
+    settings: Mapping[str, Any], num_features: int, arrays: Mapping[str, Any]
 ) -> TrainedNetwork:
     """Return the network of a folder, from its program or its builder."""
     params = {
@@ -192,5 +172,9 @@ def _trained(
         return TrainedNetwork(
             lambda params, inputs: program.call(list(params.values()), inputs), params
         )
-    pure = modules.build(module, layout)
+    ((name, arguments),) = settings["module"].items()
+    lists = {k: tuple(v) for k, v in arguments.items() if isinstance(v, list)}
+    shape = arrays["shrinkage/mean"].shape
+    layout = InputLayout(num_features=num_features, image_shape=shape)
+    pure = modules.build(modules.BUILDERS[name](**arguments | lists), layout)
     return TrainedNetwork(pure.apply, modules.filled(pure, params, "network"))

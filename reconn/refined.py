@@ -12,7 +12,7 @@ Validation models decide the weight of the correction, which may be 0.
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import haiku as hk
 import jax.numpy as jnp
@@ -27,6 +27,7 @@ from reconn.network import Network, TrainedNetwork
 from reconn.objective import Loss
 from reconn.optimisers import adam_cosine
 from reconn.residual import ResidualCnn
+from reconn.shrinkage import best_weight
 from shadow import checks
 
 # Incremented when the same configuration gives other results; see `shadow.records`.
@@ -51,6 +52,7 @@ class Refined(Method):
     """
 
     kind = "refined"
+    revisions: ClassVar = Kernel.revisions | Network.revisions | {"refined": REVISION}
     kernel: Kernel = dataclasses.field(default_factory=Kernel)
     module: Any = dataclasses.field(default_factory=ResidualCnn)
     optimiser: Any = dataclasses.field(
@@ -95,12 +97,6 @@ class Refined(Method):
             **shared,
         )
 
-    @property
-    def revisions(self) -> dict[str, int]:
-        """Revisions of both parts and of this module."""
-        parts = self.kernel.revisions | self.network().revisions
-        return parts | {self.kind: REVISION}
-
     def identity(self, layout: InputLayout, num_train: int) -> dict[str, Any]:
         """Return the settings of both parts."""
         return {
@@ -131,7 +127,8 @@ class Refined(Method):
         trained = network.learn(seen)
         judged = slice(run.num_train, run.num_train + JUDGED)
         guesses = refined.guesses(rows[judged])
-        weight = _weight(guesses, trained(rows[judged]), run.images[judged])
+        changes = trained(rows[judged]) - guesses
+        weight = best_weight(changes, run.images[judged] - guesses, default=0.0)
         scratch.unlink(missing_ok=True)
         return RefinedKernel(kernel=regression, network=trained, weight=weight)
 
@@ -232,19 +229,3 @@ class RefinedKernel:
 def _with_guesses(layout: InputLayout) -> InputLayout:
     """Return the layout of features, the kernel's looks and its votes."""
     return dataclasses.replace(layout, num_guesses=_LOOKS, num_votes=layout.num_labels)
-
-
-def _weight(guesses: TargetImages, refined: TargetImages, truth: TargetImages) -> float:
-    """Return the weight of the correction with the least squared error.
-
-    0 where that isn't better than the guesses by two standard errors, over the models.
-    """
-    change = (refined - guesses).astype(np.float64).reshape(len(truth), -1)
-    wanted = (truth - guesses).astype(np.float64).reshape(len(truth), -1)
-    length = float(np.sum(change**2))
-    if len(truth) < 2 or not length:
-        return 0.0
-    weight = float(np.clip(np.sum(change * wanted) / length, 0.0, 1.0))
-    gains = np.sum(wanted**2 - (weight * change - wanted) ** 2, axis=1)
-    error = gains.std(ddof=1) / np.sqrt(len(gains))
-    return weight if gains.mean() > 2 * error else 0.0

@@ -52,20 +52,18 @@ class Surrogate:
         """Fit shadow models of one label.
 
         Args:
-          features: features of the models' theta (models, features).
-          flat: their targets (models, pixels).
-          answers: images (models, pixels) in [0, 1], reconstructed from theta by a
-            regression that was fitted without the model.
+          features, flat: theta and targets of the models.
+          answers: images in [0, 1], reconstructed from theta by a regression that was
+            fitted without the model.
         Returns: the surrogate; the inputs of the correction, one row per model.
         """
         answers = answers.astype(np.float32)
         theta, expected = Regression.fit_left_out(
             flat.astype(np.float32), features, scale=_SCALE, ridge=_RIDGE, at=answers
         )
-        residuals = (features - expected).astype(np.float32)
         surrogate = cls(
             theta=theta,
-            of_theta=1 / _typical(residuals),
+            of_theta=1 / _typical((features - expected).astype(np.float32)),
             of_answer=math.sqrt(_ANSWER) / _typical(answers),
         )
         return surrogate, surrogate(features, answers, expected)
@@ -79,24 +77,6 @@ class Surrogate:
         residuals = (features - expected).astype(np.float32)
         parts = [self.of_theta * residuals, self.of_answer * answers]
         return np.concatenate(parts, axis=1).astype(np.float32)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class SecondLook:
-    """A correction of first answers, by a surrogate of training and another regression.
-
-    Attributes:
-      surrogate: the function that stands for training.
-      error: the regression from residuals of theta and the answer to target less
-        answer.
-    """
-
-    surrogate: Surrogate
-    error: Regression
-
-    def __call__(self, features: Features, answers: Flat) -> Flat:
-        """Return corrected answers, not cut to [0, 1]."""
-        return answers + self.error(self.surrogate(features, answers))
 
 
 def _typical(points: np.ndarray) -> float:

@@ -143,7 +143,6 @@ def compare(
 def _compared(
     targets: Examples, guess: Reconstruction, oracle: np.ndarray
 ) -> ComparedGuess:
-    """Compare one reconstruction with the targets and their nearest neighbours."""
     errors = mse(targets.images, guess.images)
     finite = np.isfinite(errors)
     kept, interval = errors[finite], None
@@ -164,10 +163,7 @@ def _compared(
 
 
 def _oracle(targets: Examples, gallery: Examples | None) -> Float[np.ndarray, " n"]:
-    """Return the MSE of each target's nearest neighbour.
-
-    Raises: FieldError: there is no neighbour, or it has another shape.
-    """
+    """Return the MSE of each target's nearest neighbour."""
     if gallery is not None:
         if not len(gallery) or gallery.image_shape != targets.image_shape:
             raise checks.FieldError(
@@ -187,11 +183,10 @@ def _oracle(targets: Examples, gallery: Examples | None) -> Float[np.ndarray, " 
 
 def _wilson(labels: np.ndarray, truth: np.ndarray) -> Rate:
     """Return the share of right labels with Wilson's 95 % interval."""
-    right = int(np.sum(labels == truth))
-    interval = stats.binomtest(right, len(truth)).proportion_ci(method="wilson")
-    low, high = float(interval.low), float(interval.high)
-    rate = right / len(truth)
-    return Rate(successes=right, trials=len(truth), rate=rate, low=low, high=high)
+    right, trials = int(np.sum(labels == truth)), len(truth)
+    interval = stats.binomtest(right, trials).proportion_ci(method="wilson")
+    ends = {"low": float(interval.low), "high": float(interval.high)}
+    return Rate(successes=right, trials=trials, rate=right / trials, **ends)
 
 
 def _share(rate: Rate) -> str:

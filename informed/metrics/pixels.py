@@ -1,8 +1,7 @@
 """Measure distances between images (MSE, MAE, LPIPS), and rates of success.
 
-`comparison`, `judging`, `evaluation`, `noise_game` and users call them. The oracle, the
-nearest image that the adversary has, and percentiles of these distances are those of
-Figure 3 (Balle et al. 2022, Section V-B).
+The oracle, the nearest image that the adversary has, and percentiles of these distances
+are those of Figure 3 (Balle et al. 2022, Section V-B).
 """
 
 import dataclasses
@@ -55,9 +54,8 @@ def lpips(
 
     Raises: ImportError: the extra "lpips" isn't installed.
     """
-    distance = _distance()
     parts = [
-        np.asarray(distance(targets[i : i + _AT_ONCE], guesses[i : i + _AT_ONCE]))
+        np.asarray(_distance()(targets[i : i + _AT_ONCE], guesses[i : i + _AT_ONCE]))
         for i in range(0, len(targets), _AT_ONCE)
     ]
     return np.concatenate(parts).astype(np.float64)
@@ -66,13 +64,7 @@ def lpips(
 @functools.cache
 def _distance() -> Callable[..., Array]:
     """Load the perceptual distance, and compile it, once."""
-    distance = perceptual.load()
-
-    @highest
-    def exact(targets: Array, guesses: Array) -> Array:
-        return distance(targets, guesses)
-
-    return jax.jit(exact)
+    return jax.jit(highest(perceptual.load().__call__))
 
 
 def refuse_leaks(
@@ -119,9 +111,7 @@ def nearest_neighbours(
 ) -> Neighbours:
     """Find nearest neighbours, and Figure 3, without the full distance matrix.
 
-    Args:
-      targets: (targets, height, width, channels).
-      pool: everything the adversary has: the fixed set and the shadow targets.
+    The pool is everything the adversary has: the fixed set and the shadow targets.
     """
     flat_targets = targets.reshape(len(targets), -1)
     flat_pool = pool.reshape(len(pool), -1)
@@ -188,13 +178,11 @@ def success_rate(succeeded: np.ndarray, *, confidence: float = 0.95) -> Rate:
       confidence: confidence of the two-sided interval, in (0, 1).
     Raises: ValueError: no trials.
     """
-    trials, successes = len(succeeded), int(np.sum(succeeded))
+    trials, right = len(succeeded), int(np.sum(succeeded))
     if trials == 0:
         raise ValueError("Expected at least one trial for a success rate.")
-    low, high = rates.clopper_pearson(successes, trials, confidence)
-    return Rate(
-        successes=successes, trials=trials, rate=successes / trials, low=low, high=high
-    )
+    low, high = rates.clopper_pearson(right, trials, confidence)
+    return Rate(successes=right, trials=trials, rate=right / trials, low=low, high=high)
 
 
 def _differences(targets: np.ndarray, guesses: np.ndarray) -> np.ndarray:

@@ -3,7 +3,6 @@
 `Report.values` has numbers, labels and messages; an error's message may quote a record.
 Records and guesses are in `Report.pictures`, which only the page shows. With `redact`,
 the page has none of them, and values lose labels, errors' messages and names.
-`audit_state` and `run_report` build it, and `cli.audit_command` saves and reads it.
 """
 
 import csv
@@ -21,8 +20,7 @@ from typing import Any
 from informed.report import words
 from shadow import files
 
-SCHEMA = "report.schema.json"
-# Version of that schema, incremented when a field that readers need changes.
+# Version of the schema, incremented when a field that readers need changes.
 VERSION = 5
 # An error; its message is removed by redaction, because it may quote a record.
 _RAISED = re.compile(
@@ -60,7 +58,6 @@ class Report:
         return self._csv("record", "label")
 
     def _csv(self, *about: str) -> str:
-        """Return the CSV, with these fields of each record first."""
         stream = io.StringIO()
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow([*about, "attack", "mse", "without_release_mse", "certified"])
@@ -71,14 +68,14 @@ class Report:
                 certified = None
                 if attack in certifying and error is not None:
                     certified = attack in row["certified_by"]
-                line = [*(row[name] for name in about), attack, error]
-                line += [row["without_release_mse"], certified]
-                writer.writerow(["" if v is None else v for v in line])
+                without = row["without_release_mse"]
+                line = (*(row[name] for name in about), attack, error, without)
+                writer.writerow([*line, certified])  # None: an empty cell
         return stream.getvalue()
 
     def html(self, *, redact: bool = False) -> str:
         """Render the page; with `redact`, numbers only, no record and no guess."""
-        from informed.report import html_page  # imported here to avoid a cycle
+        from informed.report import html_page  # imports jinja2 and matplotlib
 
         return html_page.render(self, redact=redact)
 
@@ -174,5 +171,5 @@ def read(path: Path) -> dict[str, Any]:
 
 def schema() -> dict[str, Any]:
     """Load the JSON schema of `Report.values`."""
-    text = resources.files("informed.report").joinpath(SCHEMA).read_text()
-    return json.loads(text)
+    file = resources.files("informed.report").joinpath("report.schema.json")
+    return json.loads(file.read_text())

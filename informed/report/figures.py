@@ -1,6 +1,6 @@
 """Draw the figures of a report's HTML page: bounds as inline SVG, images as thumbnails.
 
-`html_page` calls `bound` and `thumbnail`. Text and axes take the colour of the page's
+Text and axes take the colour of the page's
 text, so one file works in light and dark. Series differ by marker as well as by colour;
 every colour has a contrast of at least 3 to both backgrounds.
 """
@@ -43,12 +43,7 @@ Values = Mapping[str, Any]
 
 
 def svg(figure: matplotlib.figure.Figure, name: str, alt: str) -> str:
-    """Return a figure as an SVG element of a page.
-
-    Args:
-      name: identifier that is unique on the page.
-      alt: alternative text, a sentence.
-    """
+    """Return a figure as an SVG element, by a name that is unique on the page."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     text = buffer.getvalue()
@@ -56,8 +51,8 @@ def svg(figure: matplotlib.figure.Figure, name: str, alt: str) -> str:
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
     text = re.sub(r'\bid="', f'id="{name}-', text)
     text = re.sub(r'(href="|url\()#', rf"\g<1>#{name}-", text)
-    text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
-    text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
+    for side in ("width", "height"):
+        text = re.sub(rf'(<svg[^>]*?) {side}="[^"]*"', r"\1", text, count=1)
     label = alt.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
     return text.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
 
@@ -98,8 +93,7 @@ def bound(values: Values, name: str = "bound") -> str:
     axes.set_xticks(sigmas, _labels(sigmas))
     axes.xaxis.set_minor_locator(ticker.NullLocator())
     axes.set_ylim(-0.02, 1.03)
-    axes.set_xlabel("noise multiplier of training")
-    axes.set_ylabel("share")
+    axes.set(xlabel="noise multiplier of training", ylabel="share")
     figure.legend(loc="outside upper center", ncols=2, fontsize=9)
     alt = (
         f"How often one of {values['candidates']} candidates is named, by the attack"

@@ -1,7 +1,6 @@
 """Build the `Report` of a finished `informed run` from the files of its work directory.
 
-`informed report` and `informed compare` use it, so a run has the same page as an audit.
-It sees the targets, as a page shows them.
+So a run has the same page as an audit. It sees the targets, as a page shows them.
 """
 
 import dataclasses
@@ -28,7 +27,6 @@ from shadow.factory import Factory
 from shadow.models import ShadowModels
 from shadow.records import ConfigurationMismatchError, NotMadeError
 from shadow.store import Store
-from shadow.victims import Victim
 from shadow.views import ViewConfig
 
 
@@ -76,10 +74,8 @@ def report(
     # Number of records that every attack was tried on.
     tried = min((len(t.images) for t in trials if t.images is not None), default=0)
     order = [i for i in order if i < tried]
-    return Report(
-        values=files.finite(values),
-        pictures=ranked_records.pictures(order, targets, trials, baselines),
-    )
+    pictures = ranked_records.pictures(order, targets, trials, baselines)
+    return Report(values=files.finite(values), pictures=pictures)
 
 
 def compared(workdir: Path, *, shadow: str | None = None) -> dict[str, Any]:
@@ -96,10 +92,7 @@ class _Run:
     """A run's folder, opened.
 
     Attributes:
-      paths: its folders.
       results: the contents of results.json.
-      experiment: its configuration.
-      shadows, released: the stores of its models.
       truth: the released models and their targets, loaded.
       developer: the factory that made the released models.
     """
@@ -135,7 +128,15 @@ class _Run:
 
 def _opened(workdir: Path, shadow: str | None, data_dir: str | None) -> _Run:
     """Open a run's folder, if it is finished and consistent; see `report`."""
-    results = _results(workdir)
+    file = workdir / "results.json"
+    if not file.is_file():
+        raise NotMadeError(f"There is no results.json in {workdir}.", by="run")
+    results = json.loads(file.read_text())
+    if "configuration" not in results or "nn_oracle_mse" not in results:
+        raise ValueError(
+            f"Expected {workdir} to be a work directory of `informed run`; its"
+            " results.json is of another command."
+        )
     experiment = Experiment.from_mapping(results["configuration"])
     paths = Paths(workdir=workdir, shadow=shadow or workdir, data_dir=data_dir)
     shadows, released = stored.stores(experiment, paths)
@@ -165,28 +166,8 @@ def _judged(
     }
 
 
-def _results(workdir: Path) -> dict[str, Any]:
-    """Read the results that the run wrote.
-
-    Raises: NotMadeError, ValueError: see `report`.
-    """
-    file = workdir / "results.json"
-    if not file.is_file():
-        raise NotMadeError(f"There is no results.json in {workdir}.", by="run")
-    results = json.loads(file.read_text())
-    if "configuration" not in results or "nn_oracle_mse" not in results:
-        raise ValueError(
-            f"Expected {workdir} to be a work directory of `informed run`; its"
-            " results.json is of another command."
-        )
-    return results
-
-
 def _require_evaluated(workdir: Path, **stores: Store) -> None:
-    """Refuse models that were remade, on other data, since the run was evaluated.
-
-    Raises: ConfigurationMismatchError: they were remade; NotMadeError: see `report`.
-    """
+    """Refuse models that were remade, on other data, since the run was evaluated."""
     made = Stage.read(workdir, "evaluate")["configuration"]
     for name, store in stores.items():
         if made.get(f"{name}_fingerprint", store.fingerprint()) != store.fingerprint():
@@ -195,17 +176,6 @@ def _require_evaluated(workdir: Path, **stores: Store) -> None:
                 " evaluated on: they were made again since, of other data. Run"
                 " `informed run` again, or name their folder by --shadow."
             )
-
-
-def _seen(sees: str, experiment: Experiment, victim: Victim) -> str:
-    """Describe what an attack of this run sees of the released models.
-
-    Args:
-      sees: the field `sees` of the attack's row; see `registry`.
-    """
-    if sees == "weights":
-        return ViewConfig(precision=experiment.view.precision).what(victim)
-    return experiment.view.what(victim) if sees == "view" else sees
 
 
 def _trial(name: str, run: _Run) -> Trial:
@@ -219,7 +189,11 @@ def _trial(name: str, run: _Run) -> Trial:
     trainings = arrays.get("trainings")
     count = run.results["attacks"][name]["shadow_models"] if row.shadows else 0
     planned = len(arrays["images"])
-    sees = _seen(row.sees, run.experiment, run.developer.descent.victim)
+    views = {"view": run.experiment.view}
+    views["weights"] = ViewConfig(precision=run.experiment.view.precision)
+    sees = row.sees
+    if sees in views:
+        sees = views[sees].what(run.developer.descent.victim)
     if isinstance(settings, ReconnConfig) and settings.kind == "kernel":
         row = dataclasses.replace(row, about=registry.find("kernel").about)
     secret = _secret(run.developer)

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 
 import numpy as np
@@ -40,12 +41,21 @@ def part(models, rows):
     )
 
 
+def fitted(models, config):
+    """A fit on these models, which validate it too."""
+    rows = models.weights, models.images, models.labels
+    model, _ = kernel.fit(*rows, config, validation=rows, progress=False)
+    return model
+
+
 def test_against_scikit_learn(planted):
     """One label: the same kernel, centred the same way, in another library."""
     config = Kernel(scale=3.0, ridge=1e-2)
     rows = planted.labels == 4
     x, images = planted.weights[rows], planted.images[rows]
-    found, _ = kernel.fit(x[:60], images[:60], np.full(60, 4), config, progress=False)
+    found = dataclasses.replace(
+        fitted(part(planted, np.flatnonzero(rows)[:60]), config), second={}, mixed=False
+    )
     squared = pairwise_distances(x[:60].astype(float)) ** 2
     scale = 3.0 * np.median(squared[np.triu_indices(60, 1)])
 
@@ -187,10 +197,7 @@ def test_labels_with_one_model_or_few_votes(planted):
     rows = np.flatnonzero(planted.labels < 3)[:80]
     lonely = np.flatnonzero(planted.labels == 7)[:1]
     some = part(planted, np.concatenate([rows, lonely]))
-    config = Kernel(voters=40)
-    found, _ = kernel.fit(
-        some.weights, some.images, some.labels, config, progress=False
-    )
+    found = fitted(some, Kernel(voters=40))
     assert np.isfinite(found(planted.weights)).all()
     np.testing.assert_allclose(
         found.of_label[7](some.weights[-1:])[0],
@@ -201,10 +208,7 @@ def test_labels_with_one_model_or_few_votes(planted):
 
 def test_a_crash_while_saving_leaves_nothing_whole(planted, tmp_path, monkeypatch):
     some = part(planted, slice(0, 60))
-    config = Kernel()
-    found, _ = kernel.fit(
-        some.weights, some.images, some.labels, config, progress=False
-    )
+    found = fitted(some, Kernel())
     written = []
 
     def write(path, values):

@@ -118,7 +118,11 @@ def test_left_out_looks_are_those_of_a_kernel_without_the_model(planted):
     """
     x = planted.weights[:150]
     rows = [x, planted.images[:150], np.arange(150) % 2]
-    settings = {"kernel": reconn.Kernel(ridge=0.1), "progress": False}
+    settings = {
+        "kernel": reconn.Kernel(ridge=0.1),
+        "validation": tuple(rows),
+        "progress": False,
+    }
     _, left_out = kernel.fit(*rows, leave_out=True, **settings)
     for i in (3, 80):
         others = [np.delete(values, i, axis=0) for values in rows]
