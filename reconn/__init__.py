@@ -7,7 +7,7 @@
 trainer   training, for users and `informed`; it returns an attack (`reconstructor`)
 kernel    ridge regression in closed form (`ridge`, `algebra`), and a `second_look`
 network   the RecoNN of Balle et al. 2022: `modules`, `objective`, `optimisers`, `steps`
-refined   a network that corrects the kernel's guesses; `residual`, `pictures`
+refined   a network that corrects the kernel's guesses; `residual`
 features  the input of all of these; `shrinkage` corrects their output
 """
 

@@ -1,10 +1,9 @@
 """Standardised features of released weights, the input of every learned reconstructor.
 
-`trainer` and `informed.attacks.inversion.label_shadows` call `fit`, which measures mean
-and variance on shadow models. `trainer` calls `read`, which standardises these models;
-`refined` calls `room`. A `Reconstructor` standardises releases by the same statistics.
-Features that don't vary beyond float32 rounding (weights of always-black pixels: 14 %
-on MNIST) carry nothing about the target and are dropped.
+`fit` measures mean and variance on shadow models, `read` standardises these models, and
+a `Reconstructor` standardises releases by the same statistics. Features that don't vary
+beyond float32 rounding (weights of always-black pixels: 14 % on MNIST) carry nothing
+about the target and are dropped.
 """
 
 import dataclasses
@@ -44,9 +43,8 @@ class Standardiser:
     def seeing(self, other: "Standardiser") -> "Standardiser":
         """Return these statistics for the features that another standardiser keeps.
 
-        For a network that was trained on the other's features; another fixed set leaves
-        other pixels black. A feature that doesn't vary here is divided by its standard
-        deviation there.
+        For a network that was trained on those; another fixed set leaves other pixels
+        black. A feature that doesn't vary here is divided by its deviation there.
 
         Raises: FieldError: the other one has another number of weights.
         """
@@ -95,8 +93,6 @@ def fit(
     """Fit mean and standard deviation of every feature, in one pass and float64.
 
     Args:
-      models: the shadow models.
-      view: the view of theta that gives the features.
       num_models: the number of shadow models that are used, from the first on.
       clip: the largest feature, in standard deviations; see `Standardiser`.
       standardise: if False, only drop constant features, and cut nothing off.

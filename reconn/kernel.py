@@ -1,11 +1,10 @@
 """Reconstruct images from released weights theta by kernel ridge regression, per label.
 
-`trainer` and `refined` fit this. It takes the place of the paper's network, which
-overfits where shadow models are few. For one label, the target is a smooth function of
-theta, and kernel ridge regression (`ridge`) fits it in closed form. Another regression,
-over all labels, predicts the label of a release, with features weighted by
-between-label variance. A second look (`second_look`), a regression of the first guess's
-error, takes a third off that error. `reconstructor` loads what `save` wrote.
+It takes the place of the paper's network, which overfits where shadow models are few.
+For one label, the target is a smooth function of theta, and kernel ridge regression
+(`ridge`) fits it in closed form. Another regression, over all labels, predicts the
+label of a release, with features weighted by between-label variance. A second look
+(`second_look`), a regression of the first guess's error, takes a third off that error.
 
 Under noise theta carries little information, and a regression that fits it closely ends
 farther from the target than the mean image. So validation models choose the ridge,
@@ -94,12 +93,10 @@ class LeftOut:
     """Leave-one-out predictions of a kernel regression for its training models.
 
     Attributes:
-      votes: the votes for each label.
       first, second: images by the regression of their true label, at both looks; the
         same where a label has no second one. A second look leaves a model out of the
         regressions that it adds, but not out of the other models' first looks. So
         its error is larger than that of a release: 0.0033 against 0.0025 on MNIST.
-      labels: their true labels.
     """
 
     votes: Votes
@@ -117,7 +114,6 @@ class KernelRegression:
     """A fitted kernel reconstructor: features of theta in, images and labels out.
 
     Attributes:
-      image_shape: (height, width, channels).
       of_label: label -> the regression of its images.
       label: the regression of the labels.
       label_relevance: (features,), factors of the features that `label` takes.
@@ -156,10 +152,7 @@ class KernelRegression:
     def looks(
         self, features: Features, votes: Votes, left_out: LeftOut | None = None
     ) -> tuple[TargetImages, TargetImages]:
-        """Return the images of the last look, and those of the first one.
-
-        Args: see `images`.
-        """
+        """Return the images of the last look, and those of the first; see `images`."""
         only_first = dataclasses.replace(self, second={})
         first = only_first.images(features, votes, left_out)
         return self.images(features, votes, left_out) if self.second else first, first
@@ -169,10 +162,7 @@ class KernelRegression:
     ) -> TargetImages:
         """Return images of the likeliest labels, or averaged over labels.
 
-        Args:
-          features: features of the models.
-          votes: the votes for their labels.
-          left_out: the predictions to use instead, if these are the training models.
+        Of training models, `left_out` has the images of their true label.
         """
 
         def of(rows: np.ndarray, label: int) -> np.ndarray:
@@ -199,7 +189,6 @@ class KernelRegression:
     def _of_label(
         self, features: Features, label: int
     ) -> Float32[np.ndarray, "models pixels"]:
-        """Return flat images of this label."""
         guesses = np.clip(self.of_label[label](features), 0, 1)
         if label in self.second:
             surrogate, error = self.second[label]

@@ -29,7 +29,6 @@ class Run:
 
     Attributes:
       features, images, labels: those of the shadow models, in random order.
-      layout: the layout of a row of features.
       num_train: the number of models that train; the others, at the end, validate.
       workdir, kept: the folder, and whether it outlives the run.
       mark: part of the names of scratch files, unique to this run and process.

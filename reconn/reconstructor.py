@@ -1,13 +1,12 @@
 """A trained reconstructor: the attack that `trainer.train` returns, and its files.
 
-`informed` runs it as an attack; it trains nothing. It is kept in a folder, never as a
-pickle, which would run code. The arrays in reconstructor.safetensors are
-standardiser/mean, standardiser/scale, standardiser/clip, shrinkage/mean,
-shrinkage/factor, held_out/errors and, of a network, network/MODULE/NAME; of a module
-other than `mlp` and `transposed_cnn` also program, its inference as `jax.export`
-serialises it; of a refined kernel refinement/weight. The points of a kernel regression,
-which may be gigabytes, are mapped from separate files; see `kernel`. run.json has the
-settings.
+It is kept in a folder, never as a pickle, which would run code. The arrays in
+reconstructor.safetensors are standardiser/mean, standardiser/scale, standardiser/clip,
+shrinkage/mean, shrinkage/factor, held_out/errors and, of a network,
+network/MODULE/NAME; of a module other than `mlp` and `transposed_cnn` also program, its
+inference as `jax.export` serialises it; of a refined kernel refinement/weight. The
+points of a kernel regression, which may be gigabytes, are mapped from separate files;
+see `kernel`. run.json has the settings.
 """
 
 import dataclasses
@@ -114,10 +113,8 @@ class Reconstructor:
 def load(workdir: str | os.PathLike) -> Reconstructor:
     """Load the reconstructor that a finished `train` left in a folder.
 
-    Raises:
-      NotMadeError: there is no reconstructor, or it isn't finished.
-      VersionMismatchError: other versions of the packages made it.
-      ValueError: a file is damaged.
+    Raises: NotMadeError: there is no reconstructor, or it isn't finished;
+      VersionMismatchError: other versions made it; ValueError: a file is damaged.
     """
     workdir, what = Path(workdir), f"The reconstructor in {workdir}"
     if not (workdir / "run.json").exists():

@@ -1,6 +1,6 @@
 """The refined reconstructor: kernel regression, corrected by a network.
 
-`trainer` trains it. Kernel regression captures which weights move together, but not
+Kernel regression captures which weights move together, but not
 what targets look like: its errors are blur and ghosts. A network learns that from the
 same shadow models. Its inputs are the kernel's two looks (its first guess, and that
 corrected once by `second_look`), the kernel's votes for each label, the weights of the
@@ -89,7 +89,7 @@ class Refined(Method):
         """Return the settings of the network's training; checks them."""
         shared = {f.name: getattr(self, f.name) for f in dataclasses.fields(Method)}
         return Network(
-            module=ResidualModule(self.module),
+            module=_Corrected(self.module),
             optimiser=self.optimiser,
             epochs=self.epochs,
             batch_size=self.batch_size,
@@ -134,18 +134,14 @@ class Refined(Method):
 
 
 @dataclasses.dataclass(frozen=True)
-class ResidualModule:
-    """The module of `Network` that adds a correction to the first guess of a row.
+class _Corrected:
+    """The module of `Network` that adds a correction to the first guess of a row."""
 
-    Attributes:
-      module: `Refined.module`.
-    """
-
-    module: Any
+    correction: Any
 
     def build(self, layout: InputLayout) -> tuple[Any, Any]:
         """Return (init, apply) of rows."""
-        module = self.module
+        module = self.correction
         if hasattr(module, "correction"):
             module = module.correction(layout.image_shape)
         init, apply = module if isinstance(module, tuple) else hk.transform(module)
@@ -176,7 +172,6 @@ class RefinedKernel:
     """A kernel regression and the network that corrects it.
 
     Attributes:
-      kernel: makes the guesses.
       network: turns `rows` into images; None before it is trained.
       weight: the weight of the correction, in [0, 1]; 0 leaves the kernel's guess.
     """
@@ -201,9 +196,7 @@ class RefinedKernel:
     def rows(self, features: Features, left_out: LeftOut | None = None) -> Rows:
         """Return the network's input, one row per model; see `InputLayout`.
 
-        Args:
-          features: features of the models.
-          left_out: the kernel's predictions, if it was fitted on these models.
+        Left-out predictions are for models that the kernel was fitted on.
         """
         votes = self.kernel.votes(features) if left_out is None else left_out.votes
         looks = self.kernel.looks(features, votes, left_out)

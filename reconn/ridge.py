@@ -6,8 +6,7 @@ with d the squared distance and width a multiple of its median: an inverse multi
 `kernel` predicts images and labels from weights. `second_look` predicts weights from
 images, then the error of a guess. That error has to be like one on a release, so each
 shadow model is predicted as if it had been left out; the closed form gives all these
-predictions from one solve. `informed.attacks.inversion.label_shadows` predicts images
-from which inversion starts.
+predictions from one solve.
 """
 
 import dataclasses
@@ -67,7 +66,6 @@ class Regression:
         """Fit, and predict each model as if it had been left out.
 
         Args:
-          features, values, scale, ridge: what `fit` takes.
           at: (models, features), the point at which to predict model i; None: its
             features.
         Returns: the regression; row i is the value at `at[i]` of a regression that
@@ -94,8 +92,7 @@ class Regression:
         # The mean without model i, less the mean of all.
         moved = (offset - values) / max(count - 1, 1)
         left_out = offset + moved + products[:, :-1] - products[:, -1:] * moved
-        weights = duals[:, :-1]
-        outputs = weights.astype(np.float32)
+        outputs = duals[:, :-1].astype(np.float32)
         fitted = cls(points, centre, width, outputs, offset.astype(np.float32))
         return fitted, left_out
 
@@ -156,9 +153,8 @@ def squared_errors(
     """Return squared errors on unseen models for every ridge, by one eigenbasis.
 
     Args:
-      features, values: the rows that are fitted.
+      features, values: the rows that are fitted; see `Regression.fit`.
       unseen, truth: the rows on which errors are measured.
-      scale: the kernel's width; see `Regression.fit`.
       onto: pixels that the prediction is added to. The sum is cut to [0, 1] before the
         error is taken, as in use, which removes much of the noise that a small ridge
         lets through. None: these aren't pixels, and nothing is cut.

@@ -4,7 +4,6 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from scipy import stats
 
 from informed.metrics.pixels import Rate, mse, nearest_neighbours, success_rate
@@ -19,19 +18,15 @@ Interval = tuple[float, float]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ComparedGuess:
-    """The scores of one reconstruction of all targets.
+    """The scores of one reconstruction of all targets; None: there is none.
 
     Attributes:
       failed: number of guesses with NaN or infinity. They count as failures in `nearer`
         and never as certified; `mse` leaves them out.
-      mse: mean squared error per pixel, averaged over the guesses that didn't fail;
-        None: all failed.
-      mse_interval: its 95 % interval by the percentile bootstrap; None: fewer than two
-        guesses to resample.
-      labels: share of right labels, with Wilson's interval; None: no labels were
-        guessed.
-      certified: number of guesses that the attack itself certifies as exact; None: the
-        attack has no certificate.
+      mse: mean squared error per pixel, averaged over the guesses that didn't fail.
+      mse_interval: its 95 % interval by the percentile bootstrap.
+      labels: share of right labels, with Wilson's interval.
+      certified: number of guesses that the attack itself certifies as exact.
       nearer: share of targets whose guess is nearer than their nearest neighbour, with
         the Clopper-Pearson interval.
     """
@@ -50,8 +45,7 @@ class Comparison:
 
     Attributes:
       targets: number of targets.
-      names: the names of the reconstructions, in the order of the arguments.
-      guesses: their scores, in that order.
+      names, guesses: reconstructions and their scores, in the order of the arguments.
       oracle_mse: mean squared error of the nearest neighbour, chosen with knowledge of
         the target.
       gallery: the records that neighbours are drawn from, in words.
@@ -121,16 +115,31 @@ def compare(
                     f"Expected one of {{}} a target, {len(targets)}, got"
                     f" {len(values)}. Attack the same targets.",
                 )
-    oracle = _oracle(targets, gallery)
-    source = "the other targets"
+    images, source = targets.images, "the other targets"
     if gallery is not None:
-        if copies.among(targets.images, gallery.images).any():
+        if not len(gallery) or gallery.image_shape != targets.image_shape:
+            raise checks.FieldError(
+                "gallery",
+                f"Expected {{}} with records of shape {targets.image_shape}, got"
+                f" {len(gallery)} of shape {gallery.image_shape}.",
+            )
+        if copies.among(images, gallery.images).any():
             raise checks.FieldError(
                 "gallery",
                 "Expected a {} without the targets; a nearest neighbour that is the"
                 " target itself is no baseline.",
             )
         source = f"a gallery of {len(gallery)} records"
+        oracle = nearest_neighbours(images, gallery.images).mse
+    elif len(targets) < 2:
+        raise checks.FieldError(
+            "gallery", "Expected {} where there are no other targets, got None."
+        )
+    else:
+        apart = (np.delete(images, i, axis=0) for i in range(len(images)))
+        alone = zip(images, apart, strict=True)
+        errors = [nearest_neighbours(one[None], others).mse for one, others in alone]
+        oracle = np.concatenate(errors)
     return Comparison(
         targets=len(targets),
         names=tuple(by_name),
@@ -160,25 +169,6 @@ def _compared(
         certified=None if certified is None else int(np.sum(certified & finite)),
         nearer=success_rate(errors < oracle),  # False where the error is NaN
     )
-
-
-def _oracle(targets: Examples, gallery: Examples | None) -> Float[np.ndarray, " n"]:
-    """Return the MSE of each target's nearest neighbour."""
-    if gallery is not None:
-        if not len(gallery) or gallery.image_shape != targets.image_shape:
-            raise checks.FieldError(
-                "gallery",
-                f"Expected {{}} with records of shape {targets.image_shape}, got"
-                f" {len(gallery)} of shape {gallery.image_shape}.",
-            )
-        return nearest_neighbours(targets.images, gallery.images).mse
-    if len(targets) < 2:
-        raise checks.FieldError(
-            "gallery", "Expected {} where there are no other targets, got None."
-        )
-    images, rows = targets.images, np.arange(len(targets))
-    alone = [nearest_neighbours(images[i : i + 1], images[rows != i]).mse for i in rows]
-    return np.concatenate(alone)
 
 
 def _wilson(labels: np.ndarray, truth: np.ndarray) -> Rate:

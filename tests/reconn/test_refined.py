@@ -9,8 +9,7 @@ import pytest
 
 import reconn
 from reconn import features, kernel
-from reconn.input_layout import InputLayout
-from reconn.pictures import Pictures
+from reconn.input_layout import InputLayout, Pictures
 from shadow import (
     ConfigurationMismatchError,
     Knowledge,
