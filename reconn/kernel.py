@@ -211,12 +211,10 @@ def fit(
     Args:
       features: standardised, of shadow models in random order.
       images, labels: targets of the shadow models.
-      kernel: the settings.
       validation: features, images and labels of other shadow models. They choose the
         ridge, where the settings leave it open, and whether there is a second look and
         guesses are averaged over labels.
       leave_out: also predict every training model as if it had been left out.
-      progress: show a bar.
     Returns: the regression; with `leave_out` those predictions, else None.
     """
     flat, scale = images.reshape(len(images), -1), kernel.scale

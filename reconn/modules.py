@@ -68,6 +68,15 @@ class Pure:
         return jax.eval_shape(self.init, jax.random.key(0))
 
 
+def require(module: Any, method: str, wanted: str) -> None:
+    """Raise FieldError unless it is a function, a pair, or has this method."""
+    pair = isinstance(module, tuple) and len(module) == 2
+    if not (callable(module) or pair or hasattr(module, method)):
+        raise checks.FieldError(
+            "module", f"Expected {{}} to be {wanted}, got {module!r}."
+        )
+
+
 def build(module: Any, layout: InputLayout) -> Pure:
     """Return the pure functions of a module for an input layout.
 

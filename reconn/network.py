@@ -103,13 +103,11 @@ class Network(Method):
         checks.choice("kept", self.kept, KEPT)
         checks.at_least("epochs", self.epochs, 1)
         checks.at_least("batch_size", self.batch_size, 1)
-        pair = isinstance(self.module, tuple) and len(self.module) == 2
-        if not (callable(self.module) or pair or hasattr(self.module, "build")):
-            raise checks.FieldError(
-                "module",
-                "Expected {} to be a Haiku function, a pair (init, apply) or a builder"
-                f" such as reconn.mlp(), got {self.module!r}.",
-            )
+        modules.require(
+            self.module,
+            "build",
+            "a Haiku function, a pair (init, apply) or a builder such as reconn.mlp()",
+        )
         name = getattr(self.optimiser, "__name__", "")
         if name and getattr(self.optimiser, "__module__", "").startswith("optax."):
             raise checks.FieldError(  # a function of optax, not what it returns
@@ -196,11 +194,19 @@ class Network(Method):
                     started = time.monotonic()
                     state, train_loss = steps.epoch(state, epoch)
                     trained = TrainedNetwork(network.apply, state["params"], placement)
-                    loss, error = self._validate(trained, run, epoch)
+                    truth = jnp.asarray(run.images[run.num_train :])
+                    guesses = jnp.asarray(trained(run.features[run.num_train :]))
+                    error = float(jnp.mean(jnp.square(guesses - truth)))
+                    if not math.isfinite(error):
+                        raise FloatingPointError(
+                            f"The RecoNN's validation error became {error} after epoch"
+                            f" {epoch + 1}. {LOWER_THE_RATE}"
+                        )
+                    loss = objective.pixels(guesses, truth, self.loss)
                     line = {
                         "epoch": epoch + 1,
                         "train_loss": train_loss,
-                        "validation_loss": loss,
+                        "validation_loss": float(loss),
                         "validation_mse": error,
                         "seconds": round(time.monotonic() - started, 3),
                     }
@@ -232,18 +238,6 @@ class Network(Method):
         if placement.several_processes:
             best = jax.tree.map(np.asarray, best)
         return TrainedNetwork(network.apply, best, program=program)
-
-    def _validate(self, trained: Any, run: Run, epoch: int) -> tuple[float, float]:
-        """Return loss and mean squared error on the validation models."""
-        truth = jnp.asarray(run.images[run.num_train :])
-        guesses = jnp.asarray(trained(run.features[run.num_train :]))
-        error = float(jnp.mean(jnp.square(guesses - truth)))
-        if not math.isfinite(error):
-            raise FloatingPointError(
-                f"The RecoNN's validation error became {error} after epoch"
-                f" {epoch + 1}. {LOWER_THE_RATE}"
-            )
-        return float(objective.pixels(guesses, truth, self.loss)), error
 
 
 @functools.partial(jax.jit, static_argnums=0)

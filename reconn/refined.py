@@ -76,13 +76,12 @@ class Refined(Method):
                     f"Expected {{}} to be left at {field.default!r}, got {value!r}: set"
                     " it on Refined, whose shadow models the kernel gets.",
                 )
-        pair = isinstance(self.module, tuple) and len(self.module) == 2
-        if not (callable(self.module) or pair or hasattr(self.module, "correction")):
-            raise checks.FieldError(
-                "module",
-                "Expected {} to be a Haiku function (images, vectors, *, training), a"
-                f" pair (init, apply) or reconn.residual_cnn(), got {self.module!r}.",
-            )
+        modules.require(
+            self.module,
+            "correction",
+            "a Haiku function (images, vectors, *, training), a pair (init, apply) or"
+            " reconn.residual_cnn()",
+        )
         self.network()
 
     def network(self) -> Network:

@@ -1,6 +1,6 @@
 """A small residual CNN, to reconstruct images or to correct guesses of them.
 
-It sees the weights of a first layer as pictures (`reconn.input_layout`): the target times
+It sees the weights of a first layer as pictures (`input_layout`): the target times
 delta of each unit, whose bias has the gradient delta itself. So the target is a sum of
 pictures whose coefficients depend on the other weights: the network first makes such
 mixtures, with coefficients from a small dense network. On 4,000 shadow models of MNIST

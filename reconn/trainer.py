@@ -60,7 +60,6 @@ def train(
       devices: the devices that share batches and large arrays; None: all accelerators,
         or else one CPU device per process. A run may continue on other devices. They
         may belong to several processes (`jax.distributed`), which all call this.
-      progress: show a bar with the time left.
       on_epoch: called after each epoch.
     Raises:
       FloatingPointError: a loss became NaN or infinite; says where.

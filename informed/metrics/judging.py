@@ -60,7 +60,6 @@ def baselines(
     """Return all guesses without the release; the last ones are oracles.
 
     Args:
-      targets: the true records.
       pool: all records that are known to everyone.
       groups: (features,), the table column of each feature; None: images.
     """
@@ -144,10 +143,6 @@ def spread(
     differ from it. If a target is farther than that from its column's median, the unit
     is this distance: an error of a thousandth of it means that the value is known, even
     if the other values lie close together.
-
-    Args:
-      pool: all records that are known to everyone.
-      targets: (targets, height, width, channels).
     """
     flat = pool.images.reshape(len(pool), -1).astype(np.float64)
     asked = targets.reshape(len(targets), -1).astype(np.float64)
@@ -183,12 +178,9 @@ class Verdict:
 def verdict(
     trial: Trial, targets: Examples, pool: Examples, guesses: list[Baseline]
 ) -> Verdict | None:
-    """Compare the guesses of an attack with the truth; None: it wasn't played.
+    """Compare an attack's guesses with the truth and baselines; None: it wasn't played.
 
-    Args:
-      targets: the true records.
-      pool: all records that are known to everyone.
-      guesses: baselines at the same targets.
+    The pool is all records that are known to everyone.
     """
     if trial.images is None:
         return None
@@ -219,7 +211,6 @@ def judge(
 ) -> dict[str, Any]:
     """Return an attack's row of the table: JSON-able, None for unknown values.
 
-    Args: as for `verdict`; the attack need not have been played.
     Returns: what the attack saw, knew and cost; targets (attempted); mse_mean and
       mse_median over finished ones; labels_named and labels_right; success and exact,
       None if no record was finished, because nothing follows from that; certified,
@@ -272,12 +263,9 @@ def judge(
 def success(mse: float, oracle: float, first_percentile: float) -> str:
     """Return the entry of column "Success" in the paper's tables, from a mean error.
 
-    Args:
-      mse: the attack's mean squared error, averaged over targets.
-      oracle: MSE of the nearest image that the adversary already has, averaged.
-      first_percentile: first percentile of the MSE of all these images, averaged.
-    Returns: "oracle": nearer than the oracle; else "first percentile": nearer than
-      that; else "no".
+    All are averages over targets: the attack's mean squared error, that of the nearest
+    image that the adversary already has, and the first percentile of all these images.
+
     Source: Balle et al. 2022, Section V-B d), Figure 3, Table II.
     """
     if mse < oracle:

@@ -71,11 +71,9 @@ def refuse_leaks(
     targets: Float32[np.ndarray, "targets height width channels"],
     known: Float32[np.ndarray, "known height width channels"],
 ) -> None:
-    """Refuse targets that are among the images that an attack trained on.
+    """Refuse targets with an exact copy among the images that an attack trained on.
 
-    Only exact copies count here; `copies.find` counts near copies.
-
-    Raises: ValueError: some are; says how many, and which.
+    Raises: ValueError: some have; says how many, and which.
     """
     leaked = np.flatnonzero(copies.among(targets, known))
     if len(leaked):
@@ -91,8 +89,7 @@ class Neighbours:
     """Distances (MSE per pixel) between targets and all points the adversary has.
 
     Attributes:
-      index: (targets,), position in the pool of the nearest point: the NN oracle.
-      mse: (targets,), mean squared distance of the nearest image, per pixel.
+      index, mse: position in the pool of the nearest point, the NN oracle; its distance.
       percentiles: (targets, 3), the 1st, 10th and 50th percentile of the distances.
       histogram: (bins,), share of the pool in each bin, averaged over targets.
       edges: (bins + 1,), borders of the bins.
@@ -145,9 +142,7 @@ def _nearest(
 ) -> np.ndarray:
     """Find each target's nearest record, recomputing those that rounding makes equal.
 
-    Args:
-      squares: squared distances as differences of large numbers, (targets, pool).
-      sizes: the sums of squares that were subtracted.
+    Squared distances (targets, pool) are differences of large numbers, the sizes.
     """
     rounding = np.finfo(squares.dtype).eps * targets.shape[1] * sizes
     least = (squares + rounding).min(axis=1, keepdims=True)

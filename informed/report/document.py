@@ -44,8 +44,22 @@ class Report:
 
     @property
     def redacted(self) -> dict[str, Any]:
-        """The values without labels, messages and names; see `redacted`."""
-        return redacted(self.values)
+        """The values without labels, messages of errors, and names that may be data.
+
+        Such names are those of categories, "town=Ely", and of arrays that training
+        named.
+        """
+        values, subject = self.values, dict(self.values["subject"])
+        rows = [
+            {k: v for k, v in row.items() if k != "label"} for row in values["records"]
+        ]
+        if subject.get("columns") is not None:
+            names = dict.fromkeys(name.split("=", 1)[0] for name in subject["columns"])
+            subject["columns"] = list(names)
+        if subject.get("arrays") is not None:
+            arrays = enumerate(subject["arrays"])
+            subject["arrays"] = [[f"array {i}", shape] for i, (_, shape) in arrays]
+        return _silent({**values, "records": rows, "subject": subject})
 
     @property
     def json(self) -> str:
@@ -117,22 +131,6 @@ def require_end(path: str | os.PathLike) -> str:
             f"Expected {os.fspath(path)!r} to end in .html, .json or .csv."
         )
     return end
-
-
-def redacted(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove labels of records, messages of errors, and names that may be data.
-
-    Such names are those of categories, "town=Ely", and of arrays that training named.
-    """
-    rows = [{k: v for k, v in row.items() if k != "label"} for row in values["records"]]
-    subject = dict(values["subject"])
-    if subject.get("columns") is not None:
-        names = dict.fromkeys(name.split("=", 1)[0] for name in subject["columns"])
-        subject["columns"] = list(names)
-    if subject.get("arrays") is not None:
-        shapes = [shape for _, shape in subject["arrays"]]
-        subject["arrays"] = [[f"array {i}", shape] for i, shape in enumerate(shapes)]
-    return _silent({**values, "records": rows, "subject": subject})
 
 
 def _silent(value: Any) -> Any:
