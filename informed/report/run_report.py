@@ -31,10 +31,7 @@ from shadow.views import ViewConfig
 
 
 def report(
-    workdir: Path,
-    *,
-    shadow: str | None = None,
-    data_dir: str | None = None,
+    workdir: Path, *, shadow: str | None = None, data_dir: str | None = None
 ) -> Report:
     """Build the report of a run's folder.
 
