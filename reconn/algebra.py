@@ -17,10 +17,9 @@ from jaxtyping import Float, Float32
 from shadow import devices
 
 _TRIED = 1000  # rows of a matrix that NumPy and the accelerator both invert, timed
-# Multiplications that NumPy has done on a few cores, in a second or three, before XLA
-# has compiled the program for an accelerator. It compiles one for every shape, and
-# each label has as many models as it happens to have: the regression of 2,000 models
-# of CIFAR-10, ten labels, compiled for a minute and more on an H100's host.
+# Multiplications that NumPy has done, in a second or three, before XLA has compiled the
+# program for an accelerator. It compiles one for every shape, and labels differ in
+# their numbers of models: ten labels of CIFAR-10 took a minute on an H100's host.
 _LITTLE = 1e11
 _ARRAYS = 4  # memory of an inverse on an accelerator, in matrices, about
 

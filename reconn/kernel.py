@@ -242,7 +242,7 @@ def fit(
         points = features[tried] * label_relevance, votes[tried]
         errors = squared_errors(*points, unseen[0] * label_relevance, truth, scale)
         of_votes = RIDGES[int(np.argmin(errors))]
-    of_label, first_looks = {}, {}
+    of_label, first_looks, fitted, judged = {}, {}, {}, np.zeros(len(RIDGES))
     for label in bars.bar(
         classes.tolist(), desc="kernel regression", unit=" labels", show=progress
     ):
@@ -256,7 +256,36 @@ def fit(
         )
         if len(rows) == 1:  # left out, it has no regression: other labels' mean
             unbiased = np.delete(flat, rows, axis=0).mean(axis=0, keepdims=True)
-        first_looks[label] = np.clip(unbiased, 0, 1)
+        first_looks[label] = guesses = np.clip(unbiased, 0, 1)
+        if len(rows) < LEAST:
+            continue
+        surrogate, inputs = Surrogate.fit(*points, guesses)
+        errors = flat[rows] - guesses
+        fitted[label] = surrogate, inputs, errors
+        same = np.flatnonzero(unseen[2] == label)
+        if len(same):
+            onto = np.clip(of_label[label](unseen[0][same]), 0, 1)
+            judged += squared_errors(
+                inputs[:_TRIED],
+                errors[:_TRIED],
+                surrogate(unseen[0][same], onto),
+                unseen[1][same].reshape(len(same), -1),
+                scale,
+                onto=onto,
+            )
+    second: dict[int, tuple[Surrogate, Regression]] = {}
+    second_looks = dict(first_looks)
+    of_errors = RIDGES[int(np.argmin(judged))]
+    for label in list(fitted):
+        surrogate, inputs, errors = fitted.pop(label)  # which frees its memory
+        if leave_out:
+            error, shift = Regression.fit_left_out(
+                inputs, errors, scale=scale, ridge=of_errors
+            )
+            second_looks[label] = np.clip(first_looks[label] + shift, 0, 1)
+        else:
+            error = Regression.fit(inputs, errors, scale=scale, ridge=of_errors)
+        second[label] = surrogate, error
     points = features[voters] * label_relevance, votes[voters]
     if leave_out:
         of_labels, of_voters = Regression.fit_left_out(
@@ -264,30 +293,19 @@ def fit(
         )
     else:
         of_labels = Regression.fit(*points, scale=scale, ridge=of_votes)
-    best = first = KernelRegression(
+    best = KernelRegression(
         image_shape=tuple(images.shape[1:]),
         of_label=of_label,
         label=of_labels,
         label_relevance=label_relevance,
     )
-    second, corrected = _second_looks(
-        first,
-        features,
-        flat,
-        labels,
-        first_looks,
-        unseen,
-        scale=scale,
-        leave_out=leave_out,
-        progress=progress,
-    )
     left_out = None
     if leave_out:
         looks = np.empty_like(flat), np.empty_like(flat)
-        for label, images_of in first_looks.items():
-            looks[0][labels == label] = images_of
-            looks[1][labels == label] = corrected.get(label, images_of)
-        others = first.votes(features[kernel.voters :])
+        for label in first_looks:
+            looks[0][labels == label] = first_looks[label]
+            looks[1][labels == label] = second_looks[label]
+        others = best.votes(features[kernel.voters :])
         all_votes = np.concatenate([of_voters, others])
         left_out = LeftOut(all_votes, *looks, labels)
     for change in ({"second": second}, {"mixed": True}):
@@ -315,55 +333,6 @@ def _label_relevance(
     varies = total > _VARIES * total.max()
     share = np.where(varies, between / np.where(varies, total, 1), 0)
     return np.sqrt(np.clip(share, 0, 1)).astype(np.float32)
-
-
-def _second_looks(
-    first: KernelRegression,
-    features: Features,
-    flat: np.ndarray,
-    labels: Labels,
-    guesses: dict[int, np.ndarray],
-    unseen: tuple[np.ndarray, ...],
-    *,
-    scale: float,
-    leave_out: bool,
-    progress: bool,
-) -> tuple[dict[int, tuple[Surrogate, Regression]], dict[int, np.ndarray]]:
-    """Fit second looks of labels with enough left-out guesses; one ridge for all.
-
-    Returns: the looks; their leave-one-out predictions, with `leave_out`.
-    """
-    judged, fitted = np.zeros(len(RIDGES)), {}
-    enough = sorted(label for label in guesses if len(guesses[label]) >= LEAST)
-    for label in bars.bar(enough, desc="second look", unit=" labels", show=progress):
-        rows = np.flatnonzero(labels == label)
-        surrogate, inputs = Surrogate.fit(features[rows], flat[rows], guesses[label])
-        errors = flat[rows] - guesses[label]
-        fitted[label] = surrogate, inputs, errors
-        same = np.flatnonzero(unseen[2] == label)
-        if len(same):
-            onto = np.clip(first.of_label[label](unseen[0][same]), 0, 1)
-            judged += squared_errors(
-                inputs[:_TRIED],
-                errors[:_TRIED],
-                surrogate(unseen[0][same], onto),
-                unseen[1][same].reshape(len(same), -1),
-                scale,
-                onto=onto,
-            )
-    ridge = RIDGES[int(np.argmin(judged))]
-    looks, corrected = {}, {}
-    for label in enough:
-        surrogate, inputs, errors = fitted.pop(label)  # which frees its memory
-        if leave_out:
-            error, change = Regression.fit_left_out(
-                inputs, errors, scale=scale, ridge=ridge
-            )
-            corrected[label] = np.clip(guesses[label] + change, 0, 1)
-        else:
-            error = Regression.fit(inputs, errors, scale=scale, ridge=ridge)
-        looks[label] = surrogate, error
-    return looks, corrected
 
 
 def learned(

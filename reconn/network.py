@@ -35,7 +35,6 @@ from shadow.victims.traces import digest
 
 # Incremented when the same configuration gives other results; see `shadow.records`.
 REVISION = 4
-KEPT = ("best", "last")
 _PREDICT_BATCH = 1024
 # Least seconds between checkpoints; the same as a multiple of the time to save one: 9 s
 # for 113 million parameters, their moments and the best so far (an epoch takes 10 s).
@@ -100,7 +99,7 @@ class Network(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.choice("kept", self.kept, KEPT)
+        checks.choice("kept", self.kept, ("best", "last"))
         checks.at_least("epochs", self.epochs, 1)
         checks.at_least("batch_size", self.batch_size, 1)
         modules.require(

@@ -50,9 +50,7 @@ class Reconstructor:
 
     Attributes:
       view: the view of theta it was trained on: "fingerprint", and "what" in words.
-      standardiser: turns a release into the model's input.
-      model: turns the input into images, and labels if it predicts any.
-      shrinkage: draws images towards the mean image where theta says little.
+      model: turns standardised releases into images, and labels if it predicts any.
       errors: truth minus guess on validation models, at most 1,000; they show how
         errors at known pixels relate to errors at the other pixels.
     """

@@ -185,11 +185,15 @@ class RefinedKernel:
 
     def labelled(self, features: Features) -> tuple[TargetImages, Labels]:
         """Return images, and the likeliest labels."""
-        parts = [
-            self._labelled(features[start : start + _ROWS_AT_ONCE])
-            for start in range(0, max(1, len(features)), _ROWS_AT_ONCE)
-        ]
-        images, labels = zip(*parts, strict=True)
+        classes, images, labels = np.array(sorted(self.kernel.of_label)), [], []
+        for start in range(0, max(1, len(features)), _ROWS_AT_ONCE):
+            rows = self.rows(features[start : start + _ROWS_AT_ONCE])
+            guesses = self.guesses(rows)
+            if self.network is not None and self.weight:
+                change = self.network(rows) - guesses
+                guesses = guesses + np.float32(self.weight) * change
+            images.append(guesses)
+            labels.append(classes[rows[:, -len(classes) :].argmax(axis=1)])
         return np.concatenate(images), np.concatenate(labels)
 
     def rows(self, features: Features, left_out: LeftOut | None = None) -> Rows:
@@ -207,15 +211,6 @@ class RefinedKernel:
         shape, num_labels = self.kernel.image_shape, len(self.kernel.of_label)
         looks = rows[:, -num_labels - _LOOKS * math.prod(shape) :]
         return looks[:, : math.prod(shape)].reshape(-1, *shape)
-
-    def _labelled(self, features: Features) -> tuple[TargetImages, Labels]:
-        rows, classes = self.rows(features), np.array(sorted(self.kernel.of_label))
-        labels = classes[rows[:, -len(classes) :].argmax(axis=1)]
-        guesses = self.guesses(rows)
-        if self.network is None or not self.weight:
-            return guesses, labels
-        weight = np.float32(self.weight)
-        return guesses + weight * (self.network(rows) - guesses), labels
 
 
 def _with_guesses(layout: InputLayout) -> InputLayout:

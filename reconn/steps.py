@@ -60,9 +60,7 @@ class Steps:
         )
         self._order_seeds = np.asarray(jax.random.key_data(order_keys))
         self._lpips = placement.tree(perceptual.load()) if loss.lpips else None
-        self._discriminator: Pure | None = None
-        if loss.adversarial:
-            self._discriminator = patch_discriminator(images.shape[1:])
+        self._discriminator = patch_discriminator(images.shape[1:])
         self._judging = optax.adam(loss.discriminator_learning_rate)
         self.scan = jax.jit(self._scan, donate_argnums=0)
         # XLA's convolutions on a CPU have a fast form that loops can't use: in a scan,
@@ -87,7 +85,7 @@ class Steps:
             "best": jax.tree.map(jnp.copy, params),
             "best_mse": jnp.float32(jnp.inf),
         }
-        if self._discriminator is not None:
+        if self.loss.adversarial:
             judge = self._discriminator.init(jax.random.fold_in(self.init_key, 1))
             state["discriminator"] = {
                 "params": judge,
@@ -200,7 +198,7 @@ class Steps:
             value = objective.pixels(guesses, images, terms)
             if lpips is not None:
                 value += terms.lpips * lpips(guesses, images).mean()
-            if discriminator is not None and judge is not None:
+            if judge is not None:
                 scores = discriminator.apply(judge["params"], guesses)
                 value += terms.adversarial * objective.fooled(scores)
             return value, guesses
@@ -209,7 +207,7 @@ class Steps:
             moving["params"]
         )
         updated: dict[str, Any] = _updated(self.optimiser, moving, slope)
-        if discriminator is not None and judge is not None:
+        if judge is not None:
 
             def judged(params: Any) -> Array:
                 return objective.judged(

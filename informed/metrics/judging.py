@@ -31,6 +31,7 @@ EXACT = 1e-6
 _ROUNDING = 4 * np.finfo(np.float32).eps / EXACT**0.5
 NEAREST, IMPUTED = "nearest public record", "imputed"
 _SMALLEST_WINDOW = 3
+_ABOUT = ("name", "about", "sees", "knows", "applies", "why_not", "trainings", "remedy")
 _MEASURED = (
     *("targets", "finished", "mse_mean", "mse_median", "labels_named", "labels_right"),
     *("success", "exact", "certified", "certified_wrong"),
@@ -217,19 +218,11 @@ def judge(
       certified_wrong.
     """
     planned = trial.planned or (0 if trial.images is None else len(trial.images))
-    about = {
-        "name": trial.name,
-        "about": trial.about,
-        "sees": trial.sees,
-        "knows": trial.knows,
-        "applies": trial.applies,
+    about = {name: getattr(trial, name) for name in _ABOUT} | {
         "tried": trial.images is not None,
-        "why_not": trial.why_not,
-        "trainings": trial.trainings,
         "seconds": round(trial.seconds, 2),
         "planned": planned,
         "needs_seconds": trial.needs,
-        "remedy": trial.remedy,
     }
     held = verdict(trial, targets, pool, guesses)
     if held is None:

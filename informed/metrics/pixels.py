@@ -89,7 +89,7 @@ class Neighbours:
     """Distances (MSE per pixel) between targets and all points the adversary has.
 
     Attributes:
-      index, mse: position in the pool of the nearest point, the NN oracle; its distance.
+      index, mse: (targets,), position in the pool, and distance, of the nearest point.
       percentiles: (targets, 3), the 1st, 10th and 50th percentile of the distances.
       histogram: (bins,), share of the pool in each bin, averaged over targets.
       edges: (bins + 1,), borders of the bins.
