@@ -24,6 +24,7 @@ _LITTLE = 1e11
 _ARRAYS = 4  # memory of an inverse on an accelerator, in matrices, about
 
 Square = Float[np.ndarray, "rows rows"]
+Values = Float[np.ndarray, "rows columns"]
 
 
 def products(
@@ -45,9 +46,7 @@ def inverse(matrix: Square) -> Square:
     return _in_float64(jnp.linalg.inv, matrix)
 
 
-def solve(
-    matrix: Square, values: Float[np.ndarray, "rows columns"]
-) -> Float[np.ndarray, "rows columns"]:
+def solve(matrix: Square, values: Values) -> Values:
     """Return matrix^-1 values; may overwrite the positive definite matrix."""
     if not _on_device(float(len(matrix)) ** 3, _ARRAYS * matrix.nbytes):
         factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True)
@@ -57,8 +56,8 @@ def solve(
 
 
 def solve_with_diagonal(
-    matrix: Square, values: Float[np.ndarray, "rows columns"]
-) -> tuple[Float[np.ndarray, "rows columns"], Float[np.ndarray, " rows"]]:
+    matrix: Square, values: Values
+) -> tuple[Values, Float[np.ndarray, " rows"]]:
     """Return matrix^-1 values and the diagonal of matrix^-1; may overwrite the matrix.
 
     From the Cholesky factor L: the diagonal is the squared length of L^-1's columns.

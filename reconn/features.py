@@ -18,6 +18,7 @@ from shadow.models import ShadowModels
 from shadow.store import Store
 from shadow.views import View
 
+Features = Float32[np.ndarray, "models features"]
 _DIVERGED = 1e3  # median lengths of theta; trainings that converged stay below
 
 
@@ -57,13 +58,10 @@ class Standardiser:
         scale = np.where(self.scale > 0, self.scale, other.scale)
         return dataclasses.replace(self, scale=np.where(other.scale > 0, scale, 0))
 
-    def __call__(
-        self, raw: Float32[np.ndarray, "models raw"]
-    ) -> Float32[np.ndarray, "models features"]:
+    def __call__(self, raw: Float32[np.ndarray, "models raw"]) -> Features:
         """Return standardised features, without those that are dropped.
 
-        Raises: ValueError: features of another length than the fitted ones, or not
-          finite.
+        Raises: ValueError: features of another number than was fitted, or not finite.
         """
         if raw.shape[1:] != self.mean.shape:
             raise ValueError(
@@ -156,11 +154,7 @@ def read(
     *,
     num_models: int,
     scratch: Path | None = None,
-) -> tuple[
-    Float32[np.ndarray, "models features"],
-    Float32[np.ndarray, "models height width channels"],
-    Int32[np.ndarray, " models"],
-]:
+) -> tuple[Features, Float32[np.ndarray, "models ..."], Int32[np.ndarray, " models"]]:
     """Read features, images and labels of the first shadow models, block by block.
 
     Features that would take more than a quarter of the machine's memory lie in the file
@@ -182,9 +176,7 @@ def read(
     return features, images, labels
 
 
-def room(
-    shape: tuple[int, int], scratch: Path | None
-) -> Float32[np.ndarray, "models features"]:
+def room(shape: tuple[int, int], scratch: Path | None) -> Features:
     """Return an array to fill: in memory, or mapped from `scratch`; see `read`."""
     if scratch is None or 4 * math.prod(shape) <= devices.memory_bytes() // 4:
         return np.empty(shape, np.float32)

@@ -27,6 +27,8 @@ from shadow.victims import Slice
 from shadow.views import Layers, View
 
 Rows = Float32[Array, "models inputs"]
+Features = Float32[Array, "models features"]
+Images = Float32[Array, "models height width channels"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -83,16 +85,12 @@ class Pictures:
         """Hash which features are pictures."""
         return checks.fingerprint([checks.digest(self.index), checks.digest(self.rest)])
 
-    def __call__(
-        self, features: Float32[Array, "models features"]
-    ) -> Float32[Array, "models height width channels"]:
+    def __call__(self, features: Features) -> Images:
         """Return the pictures; weights that the standardiser dropped are 0."""
         padded = jnp.pad(features, ((0, 0), (0, 1)))
         return jnp.take(padded, self.index, axis=1) * self.factor[None]
 
-    def others(
-        self, features: Float32[Array, "models features"]
-    ) -> Float32[Array, "models others"]:
+    def others(self, features: Features) -> Float32[Array, "models others"]:
         """Return the features outside the pictures."""
         return jnp.take(features, self.rest, axis=1)
 
@@ -123,7 +121,7 @@ class InputLayout:
         images = self.num_guesses * math.prod(self.image_shape)
         return self.num_features + images + self.num_votes
 
-    def images(self, rows: Rows) -> Float32[Array, "models height width channels"]:
+    def images(self, rows: Rows) -> Images:
         """Return the guesses, then the weights that are pictures, as channels."""
         pixels = math.prod(self.image_shape)
         parts = [jnp.zeros((rows.shape[0], *self.image_shape[:2], 0), rows.dtype)]

@@ -33,6 +33,7 @@ from reconn.second_look import LEAST, Surrogate
 from shadow import bars, checks, files, views
 from shadow.records import NotMadeError
 
+Flat = Float32[np.ndarray, "models pixels"]
 Votes = Float[np.ndarray, "models labels"]  # outputs of the label regression
 # Incremented when the same configuration gives other results; see `shadow.records`.
 REVISION = 5
@@ -100,8 +101,8 @@ class LeftOut:
     """
 
     votes: Votes
-    first: Float32[np.ndarray, "models pixels"]
-    second: Float32[np.ndarray, "models pixels"]
+    first: Flat
+    second: Flat
     labels: Labels
 
     def take(self, rows: np.ndarray) -> "LeftOut":
@@ -186,9 +187,7 @@ class KernelRegression:
                 images[rows] = of(rows, label)
         return images.reshape(-1, *self.image_shape)
 
-    def _of_label(
-        self, features: Features, label: int
-    ) -> Float32[np.ndarray, "models pixels"]:
+    def _of_label(self, features: Features, label: int) -> Flat:
         guesses = np.clip(self.of_label[label](features), 0, 1)
         if label in self.second:
             surrogate, error = self.second[label]

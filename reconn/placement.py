@@ -67,8 +67,7 @@ class Placement:
         """Return the arrays so that this process can read all of them."""
         if not self.several_processes:
             return values
-        everywhere = NamedSharding(self._mesh, PartitionSpec())
-        return jax.jit(lambda v: v, out_shardings=everywhere)(values)
+        return jax.jit(lambda v: v, out_shardings=self._divided())(values)
 
     def _put(self, values: Any, sharding: NamedSharding) -> jax.Array:
         """Divide an array that all processes have among their devices."""
@@ -99,17 +98,16 @@ class Placement:
                 "batch_size",
                 f"Expected {{}} to be a multiple of the {count} devices, got {size}.",
             )
-        divided = NamedSharding(self._mesh, PartitionSpec(None, _AXIS))
-        return tuple(self._put(a, divided) for a in arrays)
+        return tuple(self._put(a, self._divided(None, _AXIS)) for a in arrays)
 
-    @property
-    def _mesh(self) -> Mesh:
-        return Mesh(np.array(self.devices), (_AXIS,))
+    def _divided(self, *axes: str | None) -> NamedSharding:
+        mesh = Mesh(np.array(self.devices), (_AXIS,))
+        return NamedSharding(mesh, PartitionSpec(*axes))
 
     def _of(self, shape: tuple[int, ...]) -> NamedSharding:
         """Return how an array of this shape is divided."""
         sides = [i for i, n in enumerate(shape) if n % len(self.devices) == 0]
         if not sides or np.prod(shape) < _SMALL:
-            return NamedSharding(self._mesh, PartitionSpec())
+            return self._divided()
         along = max(sides, key=lambda i: shape[i])
-        return NamedSharding(self._mesh, PartitionSpec(*[None] * along, _AXIS))
+        return self._divided(*[None] * along, _AXIS)

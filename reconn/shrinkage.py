@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 TargetImages = Float[np.ndarray, "models height width channels"]
+Mean = Float[np.ndarray, "height width channels"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -27,15 +28,12 @@ class Shrinkage:
         reconstructions as they are.
     """
 
-    mean: Float[np.ndarray, "height width channels"]
+    mean: Mean
     factor: float
 
     @classmethod
     def fit(
-        cls,
-        mean: Float[np.ndarray, "height width channels"],
-        predicted: TargetImages,
-        truth: TargetImages,
+        cls, mean: Mean, predicted: TargetImages, truth: TargetImages
     ) -> "Shrinkage":
         """Choose the factor on validation models; 1 unless another one is better."""
         factor = best_weight(predicted - mean, truth - mean, default=1.0)

@@ -17,6 +17,10 @@ from reconn import perceptual
 from shadow import copies
 from shadow.precision import highest
 
+Images = Float32[np.ndarray, "targets height width channels"]
+Pool = Float32[np.ndarray, "pool height width channels"]
+Guesses = Float32[np.ndarray, "..."]  # of the targets' shape, or else a ValueError
+Errors = Float[np.ndarray, " targets"]
 PERCENTILES = (1, 10, 50)
 _AT_ONCE = 200
 # Number of targets whose distances to the pool are in memory together; number of bins
@@ -24,32 +28,17 @@ _AT_ONCE = 200
 _BLOCK, _BINS = 64, 100
 
 
-def mse(
-    targets: Float32[np.ndarray, "targets height width channels"],
-    guesses: Float32[np.ndarray, "..."],
-) -> Float[np.ndarray, " targets"]:
-    """Return the mean squared error per pixel of each guess.
-
-    Raises: ValueError: shapes differ.
-    """
+def mse(targets: Images, guesses: Guesses) -> Errors:
+    """Return the mean squared error per pixel of each guess."""
     return np.mean(np.square(_differences(targets, guesses)), axis=(1, 2, 3))
 
 
-def mae(
-    targets: Float32[np.ndarray, "targets height width channels"],
-    guesses: Float32[np.ndarray, "..."],
-) -> Float[np.ndarray, " targets"]:
-    """Return the mean absolute error per pixel of each guess.
-
-    Raises: ValueError: shapes differ.
-    """
+def mae(targets: Images, guesses: Guesses) -> Errors:
+    """Return the mean absolute error per pixel of each guess."""
     return np.mean(np.abs(_differences(targets, guesses)), axis=(1, 2, 3))
 
 
-def lpips(
-    targets: Float32[np.ndarray, "targets height width channels"],
-    guesses: Float32[np.ndarray, "..."],
-) -> Float[np.ndarray, " targets"]:
+def lpips(targets: Images, guesses: Guesses) -> Errors:
     """Return the perceptual distance of each guess; see `reconn.perceptual`.
 
     Raises: ImportError: the extra "lpips" isn't installed.
@@ -67,10 +56,7 @@ def _distance() -> Callable[..., Array]:
     return jax.jit(highest(perceptual.load().__call__))
 
 
-def refuse_leaks(
-    targets: Float32[np.ndarray, "targets height width channels"],
-    known: Float32[np.ndarray, "known height width channels"],
-) -> None:
+def refuse_leaks(targets: Images, known: Pool) -> None:
     """Refuse targets with an exact copy among the images that an attack trained on.
 
     Raises: ValueError: some have; says how many, and which.
@@ -102,10 +88,7 @@ class Neighbours:
     edges: Float[np.ndarray, " edges"]
 
 
-def nearest_neighbours(
-    targets: Float32[np.ndarray, "targets height width channels"],
-    pool: Float32[np.ndarray, "pool height width channels"],
-) -> Neighbours:
+def nearest_neighbours(targets: Images, pool: Pool) -> Neighbours:
     """Find nearest neighbours, and Figure 3, without the full distance matrix.
 
     The pool is everything the adversary has: the fixed set and the shadow targets.
