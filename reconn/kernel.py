@@ -77,10 +77,9 @@ class Kernel(Method):
             return model
         unseen = slice(run.num_train, None)
         guesses, named = model.labelled(run.features[unseen])
+        errors = np.square(guesses - run.images[unseen])
         line = {
-            "validation_mse": float(
-                np.mean(np.square(guesses - run.images[unseen]), dtype=float)
-            ),
+            "validation_mse": float(np.mean(errors, dtype=float)),
             "validation_labels_right": float(np.mean(named == run.labels[unseen])),
             "seconds": round(time.monotonic() - started, 3),
         }

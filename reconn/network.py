@@ -1,10 +1,10 @@
 """The reconstructor network (RecoNN) of Balle et al. 2022: its settings and training.
 
-`trainer` and `refined` train it. Training writes a line per epoch to metrics.jsonl. It
-saves a checkpoint after an epoch if the last one is half a minute old (older where
-saving would exceed about a tenth of the run time), and after the last epoch. An
-interrupted run resumes from its checkpoint with the same batches. On a CPU it ends with
-the same weights as an uninterrupted run; a GPU adds numbers in varying order.
+Training writes a line per epoch to metrics.jsonl. It saves a checkpoint after an epoch
+if the last one is half a minute old (older where saving would exceed about a tenth of
+the run time), and after the last epoch. An interrupted run resumes from its checkpoint
+with the same batches. On a CPU it ends with the same weights as an uninterrupted run; a
+GPU adds numbers in varying order.
 """
 
 import dataclasses
@@ -82,7 +82,6 @@ class Network(Method):
         `reconn.residual_cnn()`; see `reconn.modules`.
       optimiser: one of optax; or a function (total_steps, steps_per_epoch) that returns
         one, such as `reconn.adam_cosine()` or `reconn.rmsprop()` (Table V).
-      epochs: passes over the training part of the shadow models.
       batch_size: shadow models per step.
       kept: "best": the network of the epoch with the least validation error; "last":
         that of the last epoch, as in Table V.

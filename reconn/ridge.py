@@ -47,9 +47,7 @@ class Regression:
         The kernel's width is `scale` medians of the squared distances; `ridge` is added
         to its diagonal, which is 1.
         """
-        centre, points, width, kernel = gram(features, scale)
-        kernel[np.diag_indices(len(kernel))] += ridge
-        offset = values.mean(axis=0, dtype=np.float64)
+        centre, points, width, kernel, offset = gram(features, values, scale, ridge)
         outputs = algebra.solve(kernel, values - offset).astype(np.float32)
         return cls(points, centre, width, outputs, offset.astype(np.float32))
 
@@ -65,16 +63,12 @@ class Regression:
     ) -> tuple["Regression", Float[np.ndarray, "models outputs"]]:
         """Fit, and predict each model as if it had been left out.
 
-        Args:
-          at: (models, features), the point at which to predict model i; None: its
-            features.
-        Returns: the regression; row i is the value at `at[i]` of a regression that
-          was fitted without model i, with the same centre and width.
+        Returns: the regression; row i is the value at `at[i]` (None: at its features)
+          of a regression that was fitted without model i, with the same centre and
+          width.
         """
-        centre, points, width, kernel = gram(features, scale)
-        kernel[np.diag_indices(len(kernel))] += ridge
+        centre, points, width, kernel, offset = gram(features, values, scale, ridge)
         count = len(values)
-        offset = values.mean(axis=0, dtype=np.float64)
         # f_-i(x) = c + k K_-i^-1 (z_-i - c), with c the mean without z_i. Both products
         # with K_-i^-1 follow from K^-1 z and K^-1 1; the last column is that of ones.
         wanted = np.concatenate([values - offset, np.ones((count, 1))], axis=1)
@@ -104,14 +98,16 @@ class Regression:
 
 
 def gram(
-    features: np.ndarray, scale: float
-) -> tuple[np.ndarray, np.ndarray, float, np.ndarray]:
-    """Return centre, points minus it, the kernel's width, and k between points."""
+    features: np.ndarray, values: np.ndarray, scale: float, ridge: float = 0.0
+) -> tuple[np.ndarray, np.ndarray, float, np.ndarray, np.ndarray]:
+    """Return centre, points minus it, width, k between points + ridge, and offset."""
     centre = features.mean(axis=0, dtype=np.float64).astype(np.float32)
     points = features - centre
     distances = squared_distances(points, points)
     width = scale * median_of(distances)
-    return centre, points, width, similarity(distances, width)
+    kernel = similarity(distances, width)
+    kernel[np.diag_indices(len(kernel))] += ridge
+    return centre, points, width, kernel, values.mean(axis=0, dtype=np.float64)
 
 
 def median_of(distances: Float[np.ndarray, "points points"]) -> float:
@@ -159,8 +155,7 @@ def squared_errors(
         error is taken, as in use, which removes much of the noise that a small ridge
         lets through. None: these aren't pixels, and nothing is cut.
     """
-    centre, points, width, kernel = gram(features, scale)
-    offset = values.mean(axis=0, dtype=np.float64)
+    centre, points, width, kernel, offset = gram(features, values, scale)
     spectrum, basis = np.linalg.eigh(kernel)
     across = similarity(squared_distances(unseen - centre, points), width) @ basis
     along = basis.T @ (values - offset)

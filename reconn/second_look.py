@@ -35,10 +35,7 @@ Inputs = Float32[np.ndarray, "models inputs"]
 class Surrogate:
     """A regression from images of one label to theta, and its residuals.
 
-    Attributes:
-      theta: images -> features of theta.
-      of_theta, of_answer: the factors of residuals of theta and of the answer in
-        distances.
+    `of_theta` and `of_answer` are the factors of residuals and answers in distances.
     """
 
     theta: Regression
@@ -49,13 +46,9 @@ class Surrogate:
     def fit(
         cls, features: Features, flat: Flat, answers: Flat
     ) -> tuple["Surrogate", Inputs]:
-        """Fit shadow models of one label.
+        """Fit shadow models of one label; also return the inputs of the correction.
 
-        Args:
-          features, flat: theta and targets of the models.
-          answers: images in [0, 1], reconstructed from theta by a regression that was
-            fitted without the model.
-        Returns: the surrogate; the inputs of the correction, one row per model.
+        Answers, in [0, 1], are those of regressions that were fitted without the model.
         """
         answers = answers.astype(np.float32)
         theta, expected = Regression.fit_left_out(

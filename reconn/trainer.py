@@ -48,15 +48,14 @@ def train(
     Args:
       models: the shadow models and their targets, in memory or in a finished store.
       key: the key of the network's initialisation and of the order of batches.
-      workdir: takes what `load` reads, checkpoints, and metrics.jsonl: one line per
-        epoch (epoch, train_loss, validation_loss of the pixels, validation_mse,
-        seconds) of a network, one of a kernel regression. A run that was begun there
-        with the same arguments, which run.json records, is continued. None: nothing is
-        kept.
+      workdir: takes what `load` reads, checkpoints, and metrics.jsonl: a line per epoch
+        (epoch, train_loss, validation_loss of the pixels, validation_mse, seconds), or
+        one of a kernel. A run that was begun there with the same arguments, which
+        run.json records, is continued. None: nothing is kept.
       view: the view of theta that the attack gets; default: all weights.
-      start: a network of the same architecture whose parameters training begins with,
-        such as that of another fixed set (Figure 12 of Balle et al. 2022). The network
-        keeps its features, standardised by the new models. None: random parameters.
+      start: a network of the same architecture to begin with, such as that of another
+        fixed set (Figure 12 of Balle et al. 2022). It keeps its features, standardised
+        by the new models. None: random parameters.
       devices: the devices that share batches and large arrays; None: all accelerators,
         or else one CPU device per process. A run may continue on other devices. They
         may belong to several processes (`jax.distributed`), which all call this.

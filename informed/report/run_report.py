@@ -24,7 +24,6 @@ from informed.report.document import VERSION, Report
 from shadow import files
 from shadow.data import Examples
 from shadow.factory import Factory
-from shadow.models import ShadowModels
 from shadow.records import ConfigurationMismatchError, NotMadeError
 from shadow.store import Store
 from shadow.views import ViewConfig
@@ -43,7 +42,7 @@ def report(
       there have another configuration; ValueError: the folder is of another command.
     """
     started = time.monotonic()
-    run = _opened(workdir, shadow, data_dir)
+    run = _Run(workdir, shadow, data_dir)
     targets, pool, trials = run.targets, run.pool, run.trials
     baselines = judging.baselines(targets, pool)
     ids = np.asarray(run.released.array("test_indices"))
@@ -80,27 +79,34 @@ def compared(workdir: Path, *, shadow: str | None = None) -> dict[str, Any]:
 
     Args, Raises: as for `report`.
     """
-    run = _opened(workdir, shadow, None)
+    run = _Run(workdir, shadow, None)
     return _judged(run, run.trials, judging.baselines(run.targets, run.pool))
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class _Run:
-    """A run's folder, opened.
+    """A run's folder, if it is finished and consistent; see `report`.
 
-    Attributes:
-      results: the contents of results.json.
-      truth: the released models and their targets, loaded.
-      developer: the factory that made the released models.
+    `truth` are the released models and their targets, `developer` their factory.
     """
 
-    paths: Paths
-    results: dict[str, Any]
-    experiment: Experiment
-    shadows: Store
-    released: Store
-    truth: ShadowModels
-    developer: Factory
+    def __init__(self, workdir: Path, shadow: str | None, data_dir: str | None) -> None:
+        file = workdir / "results.json"
+        if not file.is_file():
+            raise NotMadeError(f"There is no results.json in {workdir}.", by="run")
+        self.results = json.loads(file.read_text())
+        if "configuration" not in self.results or "nn_oracle_mse" not in self.results:
+            raise ValueError(
+                f"Expected {workdir} to be a work directory of `informed run`; its"
+                " results.json is of another command."
+            )
+        self.experiment = Experiment.from_mapping(self.results["configuration"])
+        self.paths = Paths(workdir, shadow or workdir, data_dir)
+        self.shadows, self.released = stored.stores(self.experiment, self.paths)
+        _require_evaluated(workdir, shadow=self.shadows, released=self.released)
+        self.truth = self.released.read()
+        self.developer = stored.factory_of(
+            self.experiment, self.released, role="released"
+        )
 
     @functools.cached_property
     def targets(self) -> Examples:
@@ -121,32 +127,6 @@ class _Run:
     def trials(self) -> list[Trial]:
         """The result of every attack of the run."""
         return [_trial(name, self) for name in self.experiment.played]
-
-
-def _opened(workdir: Path, shadow: str | None, data_dir: str | None) -> _Run:
-    """Open a run's folder, if it is finished and consistent; see `report`."""
-    file = workdir / "results.json"
-    if not file.is_file():
-        raise NotMadeError(f"There is no results.json in {workdir}.", by="run")
-    results = json.loads(file.read_text())
-    if "configuration" not in results or "nn_oracle_mse" not in results:
-        raise ValueError(
-            f"Expected {workdir} to be a work directory of `informed run`; its"
-            " results.json is of another command."
-        )
-    experiment = Experiment.from_mapping(results["configuration"])
-    paths = Paths(workdir=workdir, shadow=shadow or workdir, data_dir=data_dir)
-    shadows, released = stored.stores(experiment, paths)
-    _require_evaluated(workdir, shadow=shadows, released=released)
-    return _Run(
-        paths=paths,
-        results=results,
-        experiment=experiment,
-        shadows=shadows,
-        released=released,
-        truth=released.read(),
-        developer=stored.factory_of(experiment, released, role="released"),
-    )
 
 
 def _judged(
