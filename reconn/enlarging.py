@@ -19,10 +19,7 @@ _SIDE = 5  # of the kernels of Table VII
 
 
 class Enlarging(hk.Module):
-    """A layer that doubles height and width, as `hk.Conv2DTranspose(c, 5, stride=2)`.
-
-    Its parameters have the same names, shapes and initial values.
-    """
+    """`hk.Conv2DTranspose(channels, 5, stride=2)`, with the same initial parameters."""
 
     def __init__(self, channels: int) -> None:
         super().__init__(name="conv2_d_transpose")

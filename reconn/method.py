@@ -1,8 +1,4 @@
-"""The interface of learned reconstructors: common settings, and one training run.
-
-`trainer` hands a `Run` to the `learn` of a `Method`: `Kernel`, `Network` or `Refined`.
-A run has no release and no target of one.
-"""
+"""The interface of learned reconstructors: common settings, and one training run."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +22,8 @@ Labels = Int[np.ndarray, " models"]
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Run:
     """One training run: the shadow models to learn from, and the folder of results.
+
+    It has no release and no target of one.
 
     Attributes:
       features, images, labels: those of the shadow models, in random order.

@@ -106,8 +106,7 @@ def build(module: Any, layout: InputLayout) -> Pure:
 def identity(module: Any, layout: InputLayout) -> dict[str, Any] | str:
     """Return what identifies a module in records.
 
-    That is name and arguments of a builder of the toolkit, or else a hash of the traces
-    of its functions, which show all that they compute.
+    Name and arguments of our builders; else a hash of its functions' traces.
     """
     for name, builder in BUILDERS.items():
         if type(module) is builder:
@@ -132,7 +131,7 @@ def named(params: Any) -> dict[str, Any]:
 def filled(network: Pure, arrays: Mapping[str, Any], field: str) -> Any:
     """Return a network's parameters filled with these arrays.
 
-    Raises: FieldError: the arrays are of another architecture; calls them `field`.
+    Raises: FieldError: the arrays, `field`, are of another architecture.
     """
     shapes = {name: leaf.shape for name, leaf in named(network.shapes).items()}
     given = {name: np.shape(array) for name, array in arrays.items()}

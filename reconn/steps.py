@@ -1,8 +1,6 @@
 """The compiled training steps of a reconstructor network and its discriminator.
 
-The module `network` runs the epochs; `feed` and `placement` bring the batches to the
-devices. One call takes several steps, to save overhead, except for convolutions on a
-CPU.
+One call takes several steps, to save overhead, except for convolutions on a CPU.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

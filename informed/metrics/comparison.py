@@ -13,7 +13,6 @@ from shadow.threat import Reconstruction
 
 _RESAMPLES = 2000
 _HEADER = ("", "MSE, 95 %", "failed", "labels right", "certified", "nearer than NN")
-Interval = tuple[float, float]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -33,7 +32,7 @@ class ComparedGuess:
 
     failed: int
     mse: float | None
-    mse_interval: Interval | None
+    mse_interval: tuple[float, float] | None
     labels: Rate | None
     certified: int | None
     nearer: Rate

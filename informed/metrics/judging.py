@@ -212,10 +212,9 @@ def judge(
 ) -> dict[str, Any]:
     """Return an attack's row of the table: JSON-able, None for unknown values.
 
-    Returns: what the attack saw, knew and cost; targets (attempted); mse_mean and
-      mse_median over finished ones; labels_named and labels_right; success and exact,
-      None if no record was finished, because nothing follows from that; certified,
-      certified_wrong.
+    It has what the attack saw, knew and cost, and `_MEASURED`: of attempted targets, but
+    mse_mean and mse_median of finished ones. success and exact are None if no record
+    was finished, because nothing follows from that.
     """
     planned = trial.planned or (0 if trial.images is None else len(trial.images))
     about = {name: getattr(trial, name) for name in _ABOUT} | {
@@ -278,7 +277,7 @@ def compared(
 
     Args:
       guess: the attack's arrays by name: images, and perhaps labels, certified.
-      images, labels: the targets' true images and labels.
+      images, labels: the truth.
       neighbours: distances of the same targets to the images that the adversary has.
       known: number of rows of pixels that this adversary knew.
     """

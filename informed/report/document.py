@@ -2,7 +2,7 @@
 
 `Report.values` has numbers, labels and messages; an error's message may quote a record.
 Records and guesses are in `Report.pictures`, which only the page shows. With `redact`,
-the page has none of them, and values lose labels, errors' messages and names.
+the page has none of them; see `Report.redacted`.
 """
 
 import csv
@@ -46,8 +46,7 @@ class Report:
     def redacted(self) -> dict[str, Any]:
         """The values without labels, messages of errors, and names that may be data.
 
-        Such names are those of categories, "town=Ely", and of arrays that training
-        named.
+        Those are names of categories, "town=Ely", and of arrays that training named.
         """
         values, subject = self.values, dict(self.values["subject"])
         rows = [

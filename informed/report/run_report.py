@@ -4,7 +4,6 @@ So a run has the same page as an audit. It sees the targets, as a page shows the
 """
 
 import dataclasses
-import functools
 import json
 import time
 from pathlib import Path
@@ -22,7 +21,6 @@ from informed.metrics import judging
 from informed.play import Trial, blank
 from informed.report.document import VERSION, Report
 from shadow import files
-from shadow.data import Examples
 from shadow.factory import Factory
 from shadow.records import ConfigurationMismatchError, NotMadeError
 from shadow.store import Store
@@ -43,8 +41,7 @@ def report(
     """
     started = time.monotonic()
     run = _Run(workdir, shadow, data_dir)
-    targets, pool, trials = run.targets, run.pool, run.trials
-    baselines = judging.baselines(targets, pool)
+    targets, pool, trials, baselines = run.targets, run.pool, run.trials, run.baselines
     ids = np.asarray(run.released.array("test_indices"))
     verdicts = [judging.verdict(t, targets, pool, baselines) for t in trials]
     least = judging.thresholds(baselines)
@@ -54,7 +51,7 @@ def report(
         "kind": "run",
         "subject": _about(run),
         "preflight": None,
-        **_judged(run, trials, baselines),
+        **_judged(run),
         "records": rows,
         "bounds": {"rows": [], "why_not": "a report plays nothing"},
         "enough_minutes": None,
@@ -79,14 +76,13 @@ def compared(workdir: Path, *, shadow: str | None = None) -> dict[str, Any]:
 
     Args, Raises: as for `report`.
     """
-    run = _Run(workdir, shadow, None)
-    return _judged(run, run.trials, judging.baselines(run.targets, run.pool))
+    return _judged(_Run(workdir, shadow, None))
 
 
 class _Run:
     """A run's folder, if it is finished and consistent; see `report`.
 
-    `truth` are the released models and their targets, `developer` their factory.
+    `pool` are all records that the adversary knows, `public` those of shadow models.
     """
 
     def __init__(self, workdir: Path, shadow: str | None, data_dir: str | None) -> None:
@@ -100,45 +96,26 @@ class _Run:
                 " results.json is of another command."
             )
         self.experiment = Experiment.from_mapping(self.results["configuration"])
-        self.paths = Paths(workdir, shadow or workdir, data_dir)
+        self.paths = Paths(workdir=workdir, shadow=shadow or workdir, data_dir=data_dir)
         self.shadows, self.released = stored.stores(self.experiment, self.paths)
         _require_evaluated(workdir, shadow=self.shadows, released=self.released)
-        self.truth = self.released.read()
         self.developer = stored.factory_of(
             self.experiment, self.released, role="released"
         )
-
-    @functools.cached_property
-    def targets(self) -> Examples:
-        """The targets of the released models."""
-        return stored.targets_of(self.released, self.truth)
-
-    @functools.cached_property
-    def public(self) -> Examples:
-        """The targets of the shadow models."""
-        return stored.targets(self.shadows)
-
-    @functools.cached_property
-    def pool(self) -> Examples:
-        """All records that the adversary knows."""
-        return self.developer.fixed.joined(self.public)
-
-    @property
-    def trials(self) -> list[Trial]:
-        """The result of every attack of the run."""
-        return [_trial(name, self) for name in self.experiment.played]
+        self.targets = stored.targets_of(self.released, self.released.read())
+        self.public = stored.targets(self.shadows)
+        self.pool = self.developer.fixed.joined(self.public)
+        self.baselines = judging.baselines(self.targets, self.pool)
+        self.trials = [_trial(name, self) for name in self.experiment.played]
 
 
-def _judged(
-    run: _Run, trials: list[Trial], baselines: list[judging.Baseline]
-) -> dict[str, Any]:
+def _judged(run: _Run) -> dict[str, Any]:
     """Return the rows of attacks and of baselines."""
-    targets, pool = run.targets, run.pool
+    known = run.targets, run.pool, run.baselines
     return {
-        "baselines": [judging.summary(b) for b in baselines],
+        "baselines": [judging.summary(b) for b in run.baselines],
         "attacks": [
-            judging.judge(t, targets, pool, baselines) | {"needs_minutes": None}
-            for t in trials
+            judging.judge(t, *known) | {"needs_minutes": None} for t in run.trials
         ],
     }
 
