@@ -157,8 +157,8 @@ def read(
 ) -> tuple[Features, Float32[np.ndarray, "models ..."], Int32[np.ndarray, " models"]]:
     """Read features, images and labels of the first shadow models, block by block.
 
-    Features that would take more than a quarter of the machine's memory lie in the file
-    `scratch`, if it is named, and are mapped. The caller may delete it at any time.
+    Features of more than a quarter of the machine's memory are mapped from the file
+    `scratch`, if it is named. The caller may delete it at any time.
     """
     features = room((num_models, standardiser.num_features), scratch)
     images = np.empty((num_models, *models.image_shape), np.float32)

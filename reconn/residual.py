@@ -103,28 +103,23 @@ class ResidualCnn:
         small = hk.initializers.TruncatedNormal(0.02)
         embedding = hk.get_parameter("position_embedding", shape, init=small)
         values = hk.Conv2D(self.channels, 3)(grid) + embedding[None]
+        zeros = hk.initializers.Constant(0.0)  # nothing changes before training
         for _ in range(self.blocks):
             change = _norm(values)
             if condition is not None:
-                change = _film(change, condition)
+                film = hk.Linear(2 * self.channels, w_init=zeros)(condition)
+                film = film[:, None, None]
+                change = change * (1 + film[..., : self.channels])
+                change = change + film[..., self.channels :]
             change = hk.Conv2D(self.channels, 3)(jax.nn.gelu(change))
             change = hk.Conv2D(self.channels, 3)(jax.nn.gelu(_norm(change)))
             values = values + change
-        zeros = hk.initializers.Constant(0.0)
         last = hk.Linear(_BLOCK * _BLOCK * outputs, w_init=zeros)(_norm(values))
         return _pixels(last, outputs)[:, :height, :width]
 
 
 def _norm(values: Grid) -> Grid:
     return hk.LayerNorm(-1, create_scale=True, create_offset=True)(values)
-
-
-def _film(values: Grid, condition: Array) -> Grid:
-    """Scale and shift the channels by the condition; not at all before training."""
-    depth = values.shape[-1]
-    zeros = hk.initializers.Constant(0.0)
-    factors = hk.Linear(2 * depth, w_init=zeros)(condition)[:, None, None]
-    return values * (1 + factors[..., :depth]) + factors[..., depth:]
 
 
 def _blocks(images: Images) -> Grid:

@@ -212,7 +212,7 @@ def judge(
 ) -> dict[str, Any]:
     """Return an attack's row of the table: JSON-able, None for unknown values.
 
-    It has what the attack saw, knew and cost, and `_MEASURED`: of attempted targets, but
+    It has what the attack saw, knew and cost; `_MEASURED` of attempted targets, but
     mse_mean and mse_median of finished ones. success and exact are None if no record
     was finished, because nothing follows from that.
     """

@@ -135,10 +135,7 @@ def verdict(values: Values) -> str:
 
 
 def remedy(values: Values) -> str:
-    """Say what to do, with numbers; "" if no attack succeeded, or noise is enough.
-
-    The noise is the least whose bound on any attack is the threshold of the audit.
-    """
+    """Say what to do, with numbers; "" if no attack succeeded, or noise is enough."""
     best, bounds = strongest(values), values.get("bounds") or {}
     least, privacy = bounds.get("calibrated"), bounds.get("privacy")
     if best is None or least is None or broken(bounds):
@@ -269,10 +266,7 @@ def strongest(values: Values) -> Values | None:
 
 
 def how_well(values: Values) -> str:
-    """Say how well the strongest attack did, behind the verdict.
-
-    The attack's own remedy follows where `remedy` has no numbers.
-    """
+    """Say how well the strongest attack did; its remedy, if `remedy` has no numbers."""
     best, what = strongest(values), _things(values)[:-1]
     if best is None or untaught(values, best):
         return ""
