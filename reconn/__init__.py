@@ -1,14 +1,8 @@
 """Learned reconstruction attacks: regressions and networks from weights to images.
 
-    attack = reconn.train(store, reconn.Kernel(), key=key, workdir="runs/x")
-    guess = attack(releases, knowledge, key=key)
-    attack = reconn.load("runs/x")
-
-trainer   training, for users and `informed`; it returns an attack (`reconstructor`)
-kernel    ridge regression in closed form (`ridge`, `algebra`), and a `second_look`
-network   the RecoNN of Balle et al. 2022: `modules`, `objective`, `optimisers`, `steps`
-refined   a network that corrects the kernel's guesses; `residual`, `pictures`
-features  the input of all of these; `shrinkage` corrects their output
+attack = reconn.train(store, reconn.Kernel(), key=key, workdir="runs/x")
+guess = attack(releases, knowledge, key=key)
+attack = reconn.load("runs/x")
 """
 
 from typing import TYPE_CHECKING

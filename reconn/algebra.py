@@ -17,14 +17,14 @@ from jaxtyping import Float, Float32
 from shadow import devices
 
 _TRIED = 1000  # rows of a matrix that NumPy and the accelerator both invert, timed
-# Multiplications that NumPy has done on a few cores, in a second or three, before XLA
-# has compiled the program for an accelerator. It compiles one for every shape, and
-# each label has as many models as it happens to have: the regression of 2,000 models
-# of CIFAR-10, ten labels, compiled for a minute and more on an H100's host.
+# Multiplications that NumPy has done, in a second or three, before XLA has compiled the
+# program for an accelerator. It compiles one for every shape, and labels differ in
+# their numbers of models: ten labels of CIFAR-10 took a minute on an H100's host.
 _LITTLE = 1e11
 _ARRAYS = 4  # memory of an inverse on an accelerator, in matrices, about
 
 Square = Float[np.ndarray, "rows rows"]
+Values = Float[np.ndarray, "rows columns"]
 
 
 def products(
@@ -46,9 +46,7 @@ def inverse(matrix: Square) -> Square:
     return _in_float64(jnp.linalg.inv, matrix)
 
 
-def solve(
-    matrix: Square, values: Float[np.ndarray, "rows columns"]
-) -> Float[np.ndarray, "rows columns"]:
+def solve(matrix: Square, values: Values) -> Values:
     """Return matrix^-1 values; may overwrite the positive definite matrix."""
     if not _on_device(float(len(matrix)) ** 3, _ARRAYS * matrix.nbytes):
         factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True)
@@ -58,8 +56,8 @@ def solve(
 
 
 def solve_with_diagonal(
-    matrix: Square, values: Float[np.ndarray, "rows columns"]
-) -> tuple[Float[np.ndarray, "rows columns"], Float[np.ndarray, " rows"]]:
+    matrix: Square, values: Values
+) -> tuple[Values, Float[np.ndarray, " rows"]]:
     """Return matrix^-1 values and the diagonal of matrix^-1; may overwrite the matrix.
 
     From the Cholesky factor L: the diagonal is the squared length of L^-1's columns.

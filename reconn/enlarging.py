@@ -1,13 +1,12 @@
 """A transposed convolution, which doubles an image's sides, ten times as fast on a CPU.
 
-`modules` builds the network for CIFAR-10 with it. A transposed convolution puts zeros
-between the pixels of its input, and XLA's CPU convolutions multiply by those zeros in a
-slow loop. Four convolutions of stride 1 give the same: for Table VII of Balle et al.
-2022 the loss and its gradient take a tenth of the time (`benchmarks/reconn.py`). Each
-pixel of the output meets only those rows and columns of the kernel that fall on pixels
-of the input: the odd ones at even places, the even ones at odd places. So four kernels
-of 3 x 3, one for each pair of parities, give the four outputs of each pixel of the
-input (Shi et al. 2016, arXiv:1609.07009).
+A transposed convolution puts zeros between the pixels of its input, and XLA's CPU
+convolutions multiply by those zeros in a slow loop. Four convolutions of stride 1 give
+the same: for Table VII of Balle et al. 2022 the loss and its gradient take a tenth of
+the time (`benchmarks/reconn.py`). Each pixel of the output meets only those rows and
+columns of the kernel that fall on pixels of the input: the odd ones at even places, the
+even ones at odd places. So four kernels of 3 x 3, one for each pair of parities, give
+the four outputs of each pixel of the input (Shi et al. 2016, arXiv:1609.07009).
 """
 
 import haiku as hk
@@ -20,14 +19,10 @@ _SIDE = 5  # of the kernels of Table VII
 
 
 class Enlarging(hk.Module):
-    """A layer that doubles height and width, as `hk.Conv2DTranspose(c, 5, stride=2)`.
+    """`hk.Conv2DTranspose(channels, 5, stride=2)`, with the same initial parameters."""
 
-    Its parameters have the same names, shapes and initial values.
-    """
-
-    def __init__(self, channels: int, name: str = "conv2_d_transpose") -> None:
-        """Set the number of output channels."""
-        super().__init__(name=name)
+    def __init__(self, channels: int) -> None:
+        super().__init__(name="conv2_d_transpose")
         self.channels = channels
 
     def __call__(
@@ -39,31 +34,22 @@ class Enlarging(hk.Module):
         shape = (_SIDE, _SIDE, self.channels, depth)
         kernel = hk.get_parameter("w", shape, images.dtype, init=initial)
         bias = hk.get_parameter("b", (self.channels,), images.dtype, init=jnp.zeros)
-        enlarged = transposed(images, kernel)
-        return enlarged + jnp.broadcast_to(bias, enlarged.shape)
-
-
-def transposed(
-    images: Float[Array, "images rows columns depth"],
-    kernel: Float[Array, "side side channels depth"],
-) -> Float[Array, "images rows2 columns2 channels"]:
-    """Compute `Enlarging`: `lax.conv_transpose` of stride 2, "SAME", 5 x 5 kernels."""
-    count, rows, columns, depth = images.shape
-    channels = kernel.shape[2]
-    halves = _by_parity(kernel, axis=0)
-    quarters = [part for half in halves for part in _by_parity(half, axis=1)]
-    kernels = jnp.stack(quarters, axis=2)
-    # (images, rows, columns, parity of the row * parity of the column * channels)
-    parts = lax.conv_general_dilated(
-        images,
-        kernels.reshape(3, 3, 4 * channels, depth),
-        window_strides=(1, 1),
-        padding=((1, 1), (1, 1)),
-        dimension_numbers=("NHWC", "HWOI", "NHWC"),
-    )
-    parts = parts.reshape(count, rows, columns, 2, 2, channels)
-    enlarged = (count, 2 * rows, 2 * columns, channels)
-    return parts.transpose(0, 1, 3, 2, 4, 5).reshape(enlarged)
+        halves = _by_parity(kernel, axis=0)
+        quarters = [part for half in halves for part in _by_parity(half, axis=1)]
+        kernels = jnp.stack(quarters, axis=2)
+        # (images, rows, columns, parity of the row * parity of the column * channels)
+        parts = lax.conv_general_dilated(
+            images,
+            kernels.reshape(3, 3, 4 * self.channels, depth),
+            window_strides=(1, 1),
+            padding=((1, 1), (1, 1)),
+            dimension_numbers=("NHWC", "HWOI", "NHWC"),
+        )
+        count, rows, columns, _ = images.shape
+        parts = parts.reshape(count, rows, columns, 2, 2, self.channels)
+        shape = (count, 2 * rows, 2 * columns, self.channels)
+        enlarged = parts.transpose(0, 1, 3, 2, 4, 5).reshape(shape)
+        return enlarged + jnp.broadcast_to(bias, shape)
 
 
 def _by_parity(kernel: Array, *, axis: int) -> tuple[Array, Array]:

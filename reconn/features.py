@@ -1,10 +1,9 @@
 """Standardised features of released weights, the input of every learned reconstructor.
 
-`trainer` and `informed.attacks.inversion.label_shadows` call `fit`, which measures mean
-and variance on shadow models. `trainer` calls `read`, which standardises these models;
-`refined` calls `room`. A `Reconstructor` standardises releases by the same statistics.
-Features that don't vary beyond float32 rounding (weights of always-black pixels: 14 %
-on MNIST) carry nothing about the target and are dropped.
+`fit` measures mean and variance on shadow models, `read` standardises these models, and
+a `Reconstructor` standardises releases by the same statistics. Features that don't vary
+beyond float32 rounding (weights of always-black pixels: 14 % on MNIST) carry nothing
+about the target and are dropped.
 """
 
 import dataclasses
@@ -19,6 +18,7 @@ from shadow.models import ShadowModels
 from shadow.store import Store
 from shadow.views import View
 
+Features = Float32[np.ndarray, "models features"]
 _DIVERGED = 1e3  # median lengths of theta; trainings that converged stay below
 
 
@@ -44,9 +44,8 @@ class Standardiser:
     def seeing(self, other: "Standardiser") -> "Standardiser":
         """Return these statistics for the features that another standardiser keeps.
 
-        For a network that was trained on the other's features; another fixed set leaves
-        other pixels black. A feature that doesn't vary here is divided by its standard
-        deviation there.
+        For a network that was trained on those; another fixed set leaves other pixels
+        black. A feature that doesn't vary here is divided by its deviation there.
 
         Raises: FieldError: the other one has another number of weights.
         """
@@ -59,13 +58,10 @@ class Standardiser:
         scale = np.where(self.scale > 0, self.scale, other.scale)
         return dataclasses.replace(self, scale=np.where(other.scale > 0, scale, 0))
 
-    def __call__(
-        self, raw: Float32[np.ndarray, "models raw"]
-    ) -> Float32[np.ndarray, "models features"]:
+    def __call__(self, raw: Float32[np.ndarray, "models raw"]) -> Features:
         """Return standardised features, without those that are dropped.
 
-        Raises: ValueError: features of another length than the fitted ones, or not
-          finite.
+        Raises: ValueError: features of another number than was fitted, or not finite.
         """
         if raw.shape[1:] != self.mean.shape:
             raise ValueError(
@@ -95,8 +91,6 @@ def fit(
     """Fit mean and standard deviation of every feature, in one pass and float64.
 
     Args:
-      models: the shadow models.
-      view: the view of theta that gives the features.
       num_models: the number of shadow models that are used, from the first on.
       clip: the largest feature, in standard deviations; see `Standardiser`.
       standardise: if False, only drop constant features, and cut nothing off.
@@ -160,15 +154,11 @@ def read(
     *,
     num_models: int,
     scratch: Path | None = None,
-) -> tuple[
-    Float32[np.ndarray, "models features"],
-    Float32[np.ndarray, "models height width channels"],
-    Int32[np.ndarray, " models"],
-]:
+) -> tuple[Features, Float32[np.ndarray, "models ..."], Int32[np.ndarray, " models"]]:
     """Read features, images and labels of the first shadow models, block by block.
 
-    Features that would take more than a quarter of the machine's memory lie in the file
-    `scratch`, if it is named, and are mapped. The caller may delete it at any time.
+    Features of more than a quarter of the machine's memory are mapped from the file
+    `scratch`, if it is named. The caller may delete it at any time.
     """
     features = room((num_models, standardiser.num_features), scratch)
     images = np.empty((num_models, *models.image_shape), np.float32)
@@ -186,9 +176,7 @@ def read(
     return features, images, labels
 
 
-def room(
-    shape: tuple[int, int], scratch: Path | None
-) -> Float32[np.ndarray, "models features"]:
+def room(shape: tuple[int, int], scratch: Path | None) -> Features:
     """Return an array to fill: in memory, or mapped from `scratch`; see `read`."""
     if scratch is None or 4 * math.prod(shape) <= devices.memory_bytes() // 4:
         return np.empty(shape, np.float32)

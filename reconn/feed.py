@@ -1,6 +1,6 @@
 """Batches of a network's training, gathered by a thread while the device computes.
 
-`network` makes a `Batches`, `steps` reads it. The features of all shadow models may be
+The features of all shadow models may be
 larger than the memory (12 GB on CIFAR-10), so only the next few batches are copied, in
 an order that the caller decides. Where one accelerator has twice the room for all
 features and images, `steps.Steps` puts them there once and gathers rows there: with a
@@ -21,7 +21,7 @@ class Batches:
     """Rows of features and images, several batches at once.
 
     Attributes:
-      arrays: features and images of all models.
+      arrays: features and images of all models; may be memory maps.
       batch_size: rows per batch; all of them, where there are fewer.
       steps: full batches per epoch; rows left over are skipped in that epoch.
     """
@@ -33,7 +33,6 @@ class Batches:
         *,
         batch_size: int,
     ) -> None:
-        """Keep references; `inputs` and `images` may be memory maps."""
         self.arrays = (inputs, images)
         self.batch_size = min(batch_size, len(inputs))
         self.steps = len(inputs) // self.batch_size

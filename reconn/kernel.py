@@ -1,20 +1,16 @@
 """Reconstruct images from released weights theta by kernel ridge regression, per label.
 
-`trainer` and `refined` fit this. It takes the place of the paper's network, which
-overfits where shadow models are few. For one label, the target is a smooth function of
-theta, and kernel ridge regression (`ridge`) fits it in closed form. Another regression,
-over all labels, predicts the label of a release, with features weighted by
-between-label variance. A second look (`second_look`), a regression of the first guess's
-error, takes a third off that error. `reconstructor` loads what `save` wrote.
+It takes the place of the paper's network, which overfits where shadow models are few.
+For one label, the target is a smooth function of theta, and kernel ridge regression
+(`ridge`) fits it in closed form. Another regression, over all labels, predicts the
+label of a release, with features weighted by between-label variance. A second look
+(`second_look`), a regression of the first guess's error, takes a third off that error.
 
 Under noise theta carries little information, and a regression that fits it closely ends
 farther from the target than the mean image. So validation models choose the ridge,
 unless it is set. They also choose whether there is a second look, and whether to
 average over labels instead of taking the likeliest, which helps where labels can't be
 predicted.
-
-On MNIST (fixed set of 1,000) it needs a fifth of the network's shadow models for the
-same error, and no optimiser.
 """
 
 import dataclasses
@@ -23,17 +19,18 @@ import json
 import math
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float, Float32
 
 from reconn.method import JUDGED, Features, Labels, Method, Run, TargetImages
 from reconn.ridge import RIDGES, Regression, squared_errors
-from reconn.second_look import LEAST, SecondLook, Surrogate
+from reconn.second_look import LEAST, Surrogate
 from shadow import bars, checks, files, views
 from shadow.records import NotMadeError
 
+Flat = Float32[np.ndarray, "models pixels"]
 Votes = Float[np.ndarray, "models labels"]  # outputs of the label regression
 # Incremented when the same configuration gives other results; see `shadow.records`.
 REVISION = 5
@@ -56,6 +53,7 @@ class Kernel(Method):
     """
 
     kind = "kernel"
+    revisions: ClassVar = {"kernel": REVISION, "view": views.REVISION}
     scale: float = 4.0
     ridge: float | None = None
     voters: int = 10_000
@@ -67,11 +65,6 @@ class Kernel(Method):
             checks.positive("ridge", self.ridge)
         checks.at_least("voters", self.voters, 1)
 
-    @property
-    def revisions(self) -> dict[str, int]:
-        """Revisions of the regression and of the view."""
-        return {self.kind: REVISION, "view": views.REVISION}
-
     def learn(self, run: Run) -> "KernelRegression":
         """Fit and save, or read what was saved; the error goes to metrics.jsonl."""
         started = time.monotonic()
@@ -81,16 +74,14 @@ class Kernel(Method):
             return model
         unseen = slice(run.num_train, None)
         guesses, named = model.labelled(run.features[unseen])
+        errors = np.square(guesses - run.images[unseen])
         line = {
-            "validation_mse": float(
-                np.mean(np.square(guesses - run.images[unseen]), dtype=float)
-            ),
+            "validation_mse": float(np.mean(errors, dtype=float)),
             "validation_labels_right": float(np.mean(named == run.labels[unseen])),
             "seconds": round(time.monotonic() - started, 3),
         }
         run.still_ours()
-        text = json.dumps(line) + "\n"
-        files.write_bytes(metrics, text.encode())
+        files.write_bytes(metrics, f"{json.dumps(line)}\n".encode())
         return model
 
 
@@ -99,17 +90,15 @@ class LeftOut:
     """Leave-one-out predictions of a kernel regression for its training models.
 
     Attributes:
-      votes: the votes for each label.
       first, second: images by the regression of their true label, at both looks; the
         same where a label has no second one. A second look leaves a model out of the
         regressions that it adds, but not out of the other models' first looks. So
         its error is larger than that of a release: 0.0033 against 0.0025 on MNIST.
-      labels: their true labels.
     """
 
     votes: Votes
-    first: Float32[np.ndarray, "models pixels"]
-    second: Float32[np.ndarray, "models pixels"]
+    first: Flat
+    second: Flat
     labels: Labels
 
     def take(self, rows: np.ndarray) -> "LeftOut":
@@ -122,11 +111,11 @@ class KernelRegression:
     """A fitted kernel reconstructor: features of theta in, images and labels out.
 
     Attributes:
-      image_shape: (height, width, channels).
       of_label: label -> the regression of its images.
       label: the regression of the labels.
       label_relevance: (features,), factors of the features that `label` takes.
-      second: label -> its second look; empty where second looks didn't help.
+      second: label -> the surrogate of its second look, and the regression of the
+        first look's error; empty where second looks didn't help.
       mixed: whether images are averaged over labels, by their probabilities.
     """
 
@@ -134,7 +123,9 @@ class KernelRegression:
     of_label: dict[int, Regression]
     label: Regression
     label_relevance: np.ndarray
-    second: dict[int, SecondLook] = dataclasses.field(default_factory=dict)
+    second: dict[int, tuple[Surrogate, Regression]] = dataclasses.field(
+        default_factory=dict
+    )
     mixed: bool = False
 
     def __call__(self, features: Features) -> TargetImages:
@@ -149,52 +140,33 @@ class KernelRegression:
 
     def votes(self, features: Features) -> Votes:
         """Return one vote per label, in their order; the largest is the likeliest."""
-        starts = range(0, max(1, len(features)), _QUERIES_AT_ONCE)
-        parts = [features[i : i + _QUERIES_AT_ONCE] for i in starts]
-        return np.concatenate(
-            [self.label(part * self.label_relevance) for part in parts]
-        )
+        parts = [
+            self.label(features[i : i + _QUERIES_AT_ONCE] * self.label_relevance)
+            for i in range(0, max(1, len(features)), _QUERIES_AT_ONCE)
+        ]
+        return np.concatenate(parts)
 
     def looks(
         self, features: Features, votes: Votes, left_out: LeftOut | None = None
     ) -> tuple[TargetImages, TargetImages]:
-        """Return the images of the last look, and those of the first one.
-
-        Args:
-          features: features of the models.
-          votes: the votes for their labels.
-          left_out: the predictions to use instead, if these are the training models.
-        """
-        labels, first, second = None, None, None
-        if left_out is not None:
-            labels, first, second = left_out.labels, left_out.first, left_out.second
-        first_model = dataclasses.replace(self, second={})
-        first_look = first_model.images(features, votes, first, labels)
-        if not self.second:
-            return first_look, first_look
-        return self.images(features, votes, second, labels), first_look
+        """Return the images of the last look, and those of the first; see `images`."""
+        only_first = dataclasses.replace(self, second={})
+        first = only_first.images(features, votes, left_out)
+        return self.images(features, votes, left_out) if self.second else first, first
 
     def images(
-        self,
-        features: Features,
-        votes: Votes,
-        precomputed: np.ndarray | None = None,
-        labels: Labels | None = None,
+        self, features: Features, votes: Votes, left_out: LeftOut | None = None
     ) -> TargetImages:
         """Return images of the likeliest labels, or averaged over labels.
 
-        Args:
-          features: features of the models.
-          votes: the votes for their labels.
-          precomputed: (models, pixels), images by the regression of each model's true
-            label; None: they are computed.
-          labels: the true labels, where images are precomputed.
+        Of training models, `left_out` has the images of their true label.
         """
 
         def of(rows: np.ndarray, label: int) -> np.ndarray:
-            if precomputed is None or labels is None:
+            if left_out is None:
                 return self._of_label(features[rows], label)
-            images, other = precomputed[rows], labels[rows] != label
+            images = (left_out.second if self.second else left_out.first)[rows]
+            other = left_out.labels[rows] != label
             images[other] = self._of_label(features[rows[other]], label)
             return images
 
@@ -211,13 +183,11 @@ class KernelRegression:
                 images[rows] = of(rows, label)
         return images.reshape(-1, *self.image_shape)
 
-    def _of_label(
-        self, features: Features, label: int
-    ) -> Float32[np.ndarray, "models pixels"]:
-        """Return flat images of this label."""
+    def _of_label(self, features: Features, label: int) -> Flat:
         guesses = np.clip(self.of_label[label](features), 0, 1)
         if label in self.second:
-            guesses = np.clip(self.second[label](features, guesses), 0, 1)
+            surrogate, error = self.second[label]
+            guesses = np.clip(guesses + error(surrogate(features, guesses)), 0, 1)
         return guesses.astype(np.float32)
 
 
@@ -227,7 +197,7 @@ def fit(
     labels: Labels,
     kernel: Kernel,
     *,
-    validation: tuple[np.ndarray, ...] | None = None,
+    validation: tuple[np.ndarray, ...],
     leave_out: bool = False,
     progress: bool = True,
 ) -> tuple[KernelRegression, LeftOut | None]:
@@ -236,12 +206,10 @@ def fit(
     Args:
       features: standardised, of shadow models in random order.
       images, labels: targets of the shadow models.
-      kernel: the settings.
       validation: features, images and labels of other shadow models. They choose the
-        ridge, where the settings leave it open, and whether guesses are averaged over
-        labels. None: the least ridge is taken, and nothing is averaged.
+        ridge, where the settings leave it open, and whether there is a second look and
+        guesses are averaged over labels.
       leave_out: also predict every training model as if it had been left out.
-      progress: show a bar.
     Returns: the regression; with `leave_out` those predictions, else None.
     """
     flat, scale = images.reshape(len(images), -1), kernel.scale
@@ -249,34 +217,33 @@ def fit(
     votes = (labels[:, None] == classes[None]).astype(np.float32)
     voters = slice(0, kernel.voters)
     label_relevance = _label_relevance(features, votes)
-    of_images = of_votes = RIDGES[0] if kernel.ridge is None else kernel.ridge
-    if validation is not None:
-        unseen = tuple(values[:JUDGED] for values in validation)
-        if kernel.ridge is None:
-            errors = np.zeros(len(RIDGES))  # over all labels, which are known here
-            for label in classes:
-                rows = np.flatnonzero(labels == label)[:_TRIED]
-                same = np.flatnonzero(unseen[2] == label)
-                if len(same):
-                    truth = unseen[1][same].reshape(len(same), -1)
-                    points = features[rows], flat[rows]
-                    errors += squared_errors(
-                        *points, unseen[0][same], truth, scale, onto=0.0
-                    )
-            of_images = RIDGES[int(np.argmin(errors))]
-            truth = (unseen[2][:, None] == classes[None]).astype(np.float32)
-            tried = slice(0, min(2 * _TRIED, kernel.voters))
-            points = features[tried] * label_relevance, votes[tried]
-            errors = squared_errors(*points, unseen[0] * label_relevance, truth, scale)
-            of_votes = RIDGES[int(np.argmin(errors))]
-    of_label, first_looks = {}, {}
+    unseen = tuple(values[:JUDGED] for values in validation)
+    if kernel.ridge is not None:
+        of_images = of_votes = kernel.ridge
+    else:
+        errors = np.zeros(len(RIDGES))  # over all labels, which are known here
+        for label in classes:
+            rows = np.flatnonzero(labels == label)[:_TRIED]
+            same = np.flatnonzero(unseen[2] == label)
+            if len(same):
+                truth = unseen[1][same].reshape(len(same), -1)
+                points = features[rows], flat[rows]
+                errors += squared_errors(
+                    *points, unseen[0][same], truth, scale, onto=0.0
+                )
+        of_images = RIDGES[int(np.argmin(errors))]
+        truth = (unseen[2][:, None] == classes[None]).astype(np.float32)
+        tried = slice(0, min(2 * _TRIED, kernel.voters))
+        points = features[tried] * label_relevance, votes[tried]
+        errors = squared_errors(*points, unseen[0] * label_relevance, truth, scale)
+        of_votes = RIDGES[int(np.argmin(errors))]
+    of_label, first_looks, fitted, judged = {}, {}, {}, np.zeros(len(RIDGES))
     for label in bars.bar(
         classes.tolist(), desc="kernel regression", unit=" labels", show=progress
     ):
         rows = np.flatnonzero(labels == label)
         points = features[rows], flat[rows]
-        second_look = validation is not None and len(rows) >= LEAST
-        if not (second_look or leave_out):
+        if len(rows) < LEAST and not leave_out:
             of_label[label] = Regression.fit(*points, scale=scale, ridge=of_images)
             continue
         of_label[label], unbiased = Regression.fit_left_out(
@@ -284,7 +251,36 @@ def fit(
         )
         if len(rows) == 1:  # left out, it has no regression: other labels' mean
             unbiased = np.delete(flat, rows, axis=0).mean(axis=0, keepdims=True)
-        first_looks[label] = np.clip(unbiased, 0, 1)
+        first_looks[label] = guesses = np.clip(unbiased, 0, 1)
+        if len(rows) < LEAST:
+            continue
+        surrogate, inputs = Surrogate.fit(*points, guesses)
+        errors = flat[rows] - guesses
+        fitted[label] = surrogate, inputs, errors
+        same = np.flatnonzero(unseen[2] == label)
+        if len(same):
+            onto = np.clip(of_label[label](unseen[0][same]), 0, 1)
+            judged += squared_errors(
+                inputs[:_TRIED],
+                errors[:_TRIED],
+                surrogate(unseen[0][same], onto),
+                unseen[1][same].reshape(len(same), -1),
+                scale,
+                onto=onto,
+            )
+    second: dict[int, tuple[Surrogate, Regression]] = {}
+    second_looks = dict(first_looks)
+    of_errors = RIDGES[int(np.argmin(judged))]
+    for label in list(fitted):
+        surrogate, inputs, errors = fitted.pop(label)  # which frees its memory
+        if leave_out:
+            error, shift = Regression.fit_left_out(
+                inputs, errors, scale=scale, ridge=of_errors
+            )
+            second_looks[label] = np.clip(first_looks[label] + shift, 0, 1)
+        else:
+            error = Regression.fit(inputs, errors, scale=scale, ridge=of_errors)
+        second[label] = surrogate, error
     points = features[voters] * label_relevance, votes[voters]
     if leave_out:
         of_labels, of_voters = Regression.fit_left_out(
@@ -292,39 +288,21 @@ def fit(
         )
     else:
         of_labels = Regression.fit(*points, scale=scale, ridge=of_votes)
-    first = KernelRegression(
+    best = KernelRegression(
         image_shape=tuple(images.shape[1:]),
         of_label=of_label,
         label=of_labels,
         label_relevance=label_relevance,
     )
-    second: dict[int, SecondLook] = {}
-    corrected: dict[int, np.ndarray] = {}
-    if validation is not None:
-        enough = {n: g for n, g in first_looks.items() if len(g) >= LEAST}
-        second, corrected = _second_looks(
-            first,
-            features,
-            flat,
-            labels,
-            enough,
-            unseen,
-            scale=scale,
-            leave_out=leave_out,
-            progress=progress,
-        )
     left_out = None
     if leave_out:
         looks = np.empty_like(flat), np.empty_like(flat)
-        for label, images_of in first_looks.items():
-            looks[0][labels == label] = images_of
-            looks[1][labels == label] = corrected.get(label, images_of)
-        others = first.votes(features[kernel.voters :])
+        for label in first_looks:
+            looks[0][labels == label] = first_looks[label]
+            looks[1][labels == label] = second_looks[label]
+        others = best.votes(features[kernel.voters :])
         all_votes = np.concatenate([of_voters, others])
         left_out = LeftOut(all_votes, *looks, labels)
-    if validation is None:
-        return first, left_out
-    best = first
     for change in ({"second": second}, {"mixed": True}):
         other = dataclasses.replace(best, **change)
         plain, changed = (
@@ -352,56 +330,6 @@ def _label_relevance(
     return np.sqrt(np.clip(share, 0, 1)).astype(np.float32)
 
 
-def _second_looks(
-    first: KernelRegression,
-    features: Features,
-    flat: np.ndarray,
-    labels: Labels,
-    guesses: dict[int, np.ndarray],
-    unseen: tuple[np.ndarray, ...],
-    *,
-    scale: float,
-    leave_out: bool,
-    progress: bool,
-) -> tuple[dict[int, SecondLook], dict[int, np.ndarray]]:
-    """Fit second looks of labels with left-out guesses; one ridge for all.
-
-    Returns: the looks; their leave-one-out predictions, with `leave_out`.
-    """
-    judged, fitted = np.zeros(len(RIDGES)), {}
-    for label in bars.bar(
-        sorted(guesses), desc="second look", unit=" labels", show=progress
-    ):
-        rows = np.flatnonzero(labels == label)
-        surrogate, inputs = Surrogate.fit(features[rows], flat[rows], guesses[label])
-        errors = flat[rows] - guesses[label]
-        fitted[label] = surrogate, inputs, errors
-        same = np.flatnonzero(unseen[2] == label)
-        if len(same):
-            onto = np.clip(first.of_label[label](unseen[0][same]), 0, 1)
-            judged += squared_errors(
-                inputs[:_TRIED],
-                errors[:_TRIED],
-                surrogate(unseen[0][same], onto),
-                unseen[1][same].reshape(len(same), -1),
-                scale,
-                onto=onto,
-            )
-    ridge = RIDGES[int(np.argmin(judged))]
-    looks, corrected = {}, {}
-    for label in list(fitted):
-        surrogate, inputs, errors = fitted.pop(label)
-        if leave_out:
-            error, change = Regression.fit_left_out(
-                inputs, errors, scale=scale, ridge=ridge
-            )
-            corrected[label] = np.clip(guesses[label] + change, 0, 1)
-        else:
-            error = Regression.fit(inputs, errors, scale=scale, ridge=ridge)
-        looks[label] = SecondLook(surrogate=surrogate, error=error)
-    return looks, corrected
-
-
 def learned(
     kernel: Kernel, run: Run, *, leave_out: bool = False
 ) -> "tuple[KernelRegression, LeftOut | None]":
@@ -409,19 +337,19 @@ def learned(
     folder, beside = run.workdir / "kernel", run.workdir / "left_out"
     arrays = run.features, run.images, run.labels
     features, images, labels = (values[: run.num_train] for values in arrays)
-    unseen = tuple(values[run.num_train :] for values in arrays)
-    if (folder / SUMS).exists() and not leave_out:
-        return load(folder, run.images.shape[1:]), None
-    if (folder / SUMS).exists() and (beside / f"{_LEFT_OUT[-1]}.npy").exists():
-        votes, first, second = (_read(beside / f"{name}.npy") for name in _LEFT_OUT)
-        kept = LeftOut(votes, first, second, labels)
-        return load(folder, run.images.shape[1:]), kept
+    done = not leave_out or (beside / f"{_LEFT_OUT[-1]}.npy").exists()
+    if done and (folder / SUMS).exists():
+        left_out = None
+        if leave_out:
+            votes, first, second = (_read(beside / f"{n}.npy") for n in _LEFT_OUT)
+            left_out = LeftOut(votes, first, second, labels)
+        return load(folder, run.images.shape[1:]), left_out
     model, left_out = fit(
         features,
         images,
         labels,
         kernel,
-        validation=unseen,
+        validation=tuple(values[run.num_train :] for values in arrays),
         leave_out=leave_out,
         progress=run.progress,
     )
@@ -438,10 +366,10 @@ def save(fitted: KernelRegression, folder: Path) -> None:
     regressions = {str(label): part for label, part in fitted.of_label.items()}
     regressions["label"] = fitted.label
     factors = []
-    for label, look in sorted(fitted.second.items()):
-        regressions[f"{label}.surrogate"] = look.surrogate.theta
-        regressions[f"{label}.error"] = look.error
-        factors.append((look.surrogate.of_theta, look.surrogate.of_answer))
+    for label, (surrogate, error) in sorted(fitted.second.items()):
+        regressions[f"{label}.surrogate"] = surrogate.theta
+        regressions[f"{label}.error"] = error
+        factors.append((surrogate.of_theta, surrogate.of_answer))
     for name, part in regressions.items():
         for field in dataclasses.fields(Regression):
             values = np.asarray(getattr(part, field.name))
@@ -478,7 +406,7 @@ def load(folder: Path, image_shape: tuple[int, ...]) -> KernelRegression:
     for label, (of_theta, of_answer) in zip(looked_at, factors.tolist(), strict=True):
         theta, error = regression(f"{label}.surrogate"), regression(f"{label}.error")
         surrogate = Surrogate(theta=theta, of_theta=of_theta, of_answer=of_answer)
-        second[int(label)] = SecondLook(surrogate=surrogate, error=error)
+        second[int(label)] = surrogate, error
     return KernelRegression(
         image_shape=tuple(image_shape),
         of_label={int(n): regression(n) for n in _read(folder / "labels.npy")},

@@ -1,8 +1,4 @@
-"""The interface of learned reconstructors: common settings, and one training run.
-
-`trainer` hands a `Run` to the `learn` of a `Method`: `Kernel`, `Network` or `Refined`.
-A run has no release and no target of one.
-"""
+"""The interface of learned reconstructors: common settings, and one training run."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -27,9 +23,10 @@ Labels = Int[np.ndarray, " models"]
 class Run:
     """One training run: the shadow models to learn from, and the folder of results.
 
+    It has no release and no target of one.
+
     Attributes:
       features, images, labels: those of the shadow models, in random order.
-      layout: the layout of a row of features.
       num_train: the number of models that train; the others, at the end, validate.
       workdir, kept: the folder, and whether it outlives the run.
       mark: part of the names of scratch files, unique to this run and process.
@@ -60,6 +57,7 @@ class Method:
 
     Attributes:
       kind: the name of the method in run.json.
+      revisions: those of its components, by name.
       models: the number of shadow models that are used, from the first on; None: all.
       standardise: features to zero mean and unit variance (the paper's choice), or raw.
       clip: standardised weights are cut to [-clip, clip].
@@ -70,6 +68,7 @@ class Method:
     """
 
     kind: ClassVar[str]
+    revisions: ClassVar[Mapping[str, int]]
     models: int | None = None
     standardise: bool = True
     clip: float = 10.0

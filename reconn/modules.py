@@ -1,6 +1,6 @@
 """Architectures of reconstructor networks, the paper's or a user's; a discriminator.
 
-A user hands `reconn.Network` a module, which is one of three things:
+A user hands `reconn.Network` a module:
 
     a Haiku function (inputs, *, training) -> images
     a pair (init, apply): init(key, inputs, training=...) -> params and
@@ -9,12 +9,11 @@ A user hands `reconn.Network` a module, which is one of three things:
         `reconn.input_layout`. There are `reconn.mlp` (Table V of Balle et al. 2022),
         `reconn.transposed_cnn` (Table VII) and `reconn.residual_cnn`
 
-`network`, `refined` and `reconstructor` call `build`, which turns all of them into pure
-functions (`Pure`); the other functions save and restore the network's arrays for these
-and `trainer`. `steps` trains the discriminator of the loss (`patch_discriminator`).
+`build` turns all of them into pure functions (`Pure`).
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -60,9 +59,21 @@ class Pure:
         return cls(
             init=lambda key: init(key, example, training=False),
             apply=lambda params, inputs: apply(params, None, inputs, training=False),
-            apply_dropout=lambda params, key, inputs: apply(
-                params, key, inputs, training=True
-            ),
+            apply_dropout=functools.partial(apply, training=True),
+        )
+
+    @property
+    def shapes(self) -> Any:
+        """The parameters' shapes and types."""
+        return jax.eval_shape(self.init, jax.random.key(0))
+
+
+def require(module: Any, method: str, wanted: str) -> None:
+    """Raise FieldError unless it is a function, a pair, or has this method."""
+    pair = isinstance(module, tuple) and len(module) == 2
+    if not (callable(module) or pair or hasattr(module, method)):
+        raise checks.FieldError(
+            "module", f"Expected {{}} to be {wanted}, got {module!r}."
         )
 
 
@@ -75,9 +86,8 @@ def build(module: Any, layout: InputLayout) -> Pure:
         module = module.build(layout)
     network, image_shape = Pure.of(module, (layout.num_inputs,)), layout.image_shape
     try:
-        params = jax.eval_shape(network.init, jax.random.key(0))
         inputs = jax.ShapeDtypeStruct((2, layout.num_inputs), jnp.float32)
-        shape = jax.eval_shape(network.apply, params, inputs).shape
+        shape = jax.eval_shape(network.apply, network.shapes, inputs).shape
     except TypeError as error:
         raise checks.FieldError(
             "module",
@@ -96,14 +106,13 @@ def build(module: Any, layout: InputLayout) -> Pure:
 def identity(module: Any, layout: InputLayout) -> dict[str, Any] | str:
     """Return what identifies a module in records.
 
-    For a builder of the toolkit, its name and arguments. For any other module, a hash
-    of the traces of its functions, which show all that they compute.
+    Name and arguments of our builders; else a hash of its functions' traces.
     """
     for name, builder in BUILDERS.items():
         if type(module) is builder:
             return {name: dataclasses.asdict(module)}
     network, key = build(module, layout), jax.random.key(0)
-    params = jax.eval_shape(network.init, key)
+    params = network.shapes
     inputs = jax.ShapeDtypeStruct((2, layout.num_inputs), jnp.float32)
     traces = (
         digest(network.init, key),
@@ -122,10 +131,9 @@ def named(params: Any) -> dict[str, Any]:
 def filled(network: Pure, arrays: Mapping[str, Any], field: str) -> Any:
     """Return a network's parameters filled with these arrays.
 
-    Raises: FieldError: the arrays are of another architecture; calls them `field`.
+    Raises: FieldError: the arrays, `field`, are of another architecture.
     """
-    params = jax.eval_shape(network.init, jax.random.key(0))
-    shapes = {name: leaf.shape for name, leaf in named(params).items()}
+    shapes = {name: leaf.shape for name, leaf in named(network.shapes).items()}
     given = {name: np.shape(array) for name, array in arrays.items()}
     differing = checks.differences(given, shapes)
     if differing:
@@ -135,7 +143,7 @@ def filled(network: Pure, arrays: Mapping[str, Any], field: str) -> Any:
             f" {'; '.join(differing)}.",
         )
     leaves = [arrays[name] for name in shapes]
-    return jax.tree.unflatten(jax.tree.structure(params), leaves)
+    return jax.tree.unflatten(jax.tree.structure(network.shapes), leaves)
 
 
 def exported(network: Pure, num_inputs: int) -> bytes:
@@ -143,8 +151,7 @@ def exported(network: Pure, num_inputs: int) -> bytes:
 
     Raises: FieldError: JAX can't export it.
     """
-    params = jax.eval_shape(network.init, jax.random.key(0))
-    leaves, structure = jax.tree.flatten(params)
+    leaves, structure = jax.tree.flatten(network.shapes)
     (batch,) = export.symbolic_shape("batch")
 
     def infer(leaves: list[Array], inputs: Array) -> Array:
@@ -225,7 +232,7 @@ class TransposedCnn(Mlp):
     widths: tuple[int, ...] = (4096,)
 
     def decode(self, hidden: Array, image_shape: tuple[int, ...]) -> Array:
-        """Return images that two transposed convolutions enlarge four times.
+        """Return images, enlarged four times.
 
         Raises: FieldError: sides that 4 doesn't divide, or a width that doesn't fit.
         """

@@ -1,10 +1,10 @@
 """The reconstructor network (RecoNN) of Balle et al. 2022: its settings and training.
 
-`trainer` and `refined` train it. Training writes a line per epoch to metrics.jsonl. It
-saves a checkpoint after an epoch if the last one is half a minute old (older where
-saving would exceed about a tenth of the run time), and after the last epoch. An
-interrupted run resumes from its checkpoint with the same batches. On a CPU it ends with
-the same weights as an uninterrupted run; a GPU adds numbers in varying order.
+Training writes a line per epoch to metrics.jsonl. It saves a checkpoint after an epoch
+if the last one is half a minute old (older where saving would exceed about a tenth of
+the run time), and after the last epoch. An interrupted run resumes from its checkpoint
+with the same batches. On a CPU it ends with the same weights as an uninterrupted run; a
+GPU adds numbers in varying order.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ import json
 import math
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -35,7 +35,6 @@ from shadow.victims.traces import digest
 
 # Incremented when the same configuration gives other results; see `shadow.records`.
 REVISION = 4
-KEPT = ("best", "last")
 _PREDICT_BATCH = 1024
 # Least seconds between checkpoints; the same as a multiple of the time to save one: 9 s
 # for 113 million parameters, their moments and the best so far (an epoch takes 10 s).
@@ -48,7 +47,6 @@ class TrainedNetwork:
 
     Attributes:
       apply: (params, features) -> images.
-      params: the network's parameters.
       placement: the devices that hold the parameters; None: one device.
       program: the serialised inference program, see `modules.exported`; None: the
         builder, an `Mlp`, rebuilds it.
@@ -84,14 +82,13 @@ class Network(Method):
         `reconn.residual_cnn()`; see `reconn.modules`.
       optimiser: one of optax; or a function (total_steps, steps_per_epoch) that returns
         one, such as `reconn.adam_cosine()` or `reconn.rmsprop()` (Table V).
-      epochs: passes over the training part of the shadow models.
       batch_size: shadow models per step.
-      loss: the weights of the terms of the loss.
       kept: "best": the network of the epoch with the least validation error; "last":
         that of the last epoch, as in Table V.
     """
 
     kind = "network"
+    revisions: ClassVar = {"network": REVISION, "view": views.REVISION}
     module: Any = dataclasses.field(default_factory=Mlp)
     optimiser: Any = dataclasses.field(default_factory=adam_cosine)
     epochs: int = 40
@@ -101,24 +98,21 @@ class Network(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.choice("kept", self.kept, KEPT)
+        checks.choice("kept", self.kept, ("best", "last"))
         checks.at_least("epochs", self.epochs, 1)
         checks.at_least("batch_size", self.batch_size, 1)
-        pair = isinstance(self.module, tuple) and len(self.module) == 2
-        if not (callable(self.module) or pair or hasattr(self.module, "build")):
-            raise checks.FieldError(
-                "module",
-                "Expected {} to be a Haiku function, a pair (init, apply) or a builder"
-                f" such as reconn.mlp(), got {self.module!r}.",
+        modules.require(
+            self.module,
+            "build",
+            "a Haiku function, a pair (init, apply) or a builder such as reconn.mlp()",
+        )
+        name = getattr(self.optimiser, "__name__", "")
+        if name and getattr(self.optimiser, "__module__", "").startswith("optax."):
+            raise checks.FieldError(  # a function of optax, not what it returns
+                "optimiser",
+                f"Expected {{}} to be an optimiser: call optax.{name} with its"
+                f" learning rate, such as optax.{name}(1e-3).",
             )
-        if getattr(self.optimiser, "__module__", "").startswith("optax."):
-            name = getattr(self.optimiser, "__name__", "")
-            if name:  # a function of optax, not what it returns
-                raise checks.FieldError(
-                    "optimiser",
-                    f"Expected {{}} to be an optimiser: call optax.{name} with its"
-                    f" learning rate, such as optax.{name}(1e-3).",
-                )
         if not (callable(self.optimiser) or hasattr(self.optimiser, "update")):
             raise checks.FieldError(
                 "optimiser",
@@ -126,16 +120,11 @@ class Network(Method):
                 f" steps_per_epoch) that returns one, got {self.optimiser!r}.",
             )
 
-    @property
-    def revisions(self) -> dict[str, int]:
-        """Revisions of the network and of the view."""
-        return {self.kind: REVISION, "view": views.REVISION}
-
     def identity(self, layout: InputLayout, num_train: int) -> dict[str, Any]:
         """Return all settings, module and optimiser as hashes of what they compute."""
         network = modules.build(self.module, layout)
         optimiser = self.optimiser_for(num_train // min(self.batch_size, num_train))
-        params = jax.eval_shape(network.init, jax.random.key(0))
+        params = network.shapes
         update = params, jax.eval_shape(optimiser.init, params), params
         fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         return fields | {
@@ -157,7 +146,7 @@ class Network(Method):
 
         Raises: FloatingPointError: a loss became NaN or infinite; says where.
         """
-        from reconn import checkpoints  # imports Orbax, which takes a second
+        import orbax.checkpoint as ocp  # takes a second
 
         network, program = modules.build(self.module, run.layout), None
         if run.kept and not isinstance(self.module, Mlp):
@@ -178,8 +167,19 @@ class Network(Method):
         )
         state = steps.start(initial)
         placement.meet("reconn")
-        with checkpoints.open_manager(run.workdir) as manager:
-            state, history = checkpoints.restore(manager, state)
+        options = ocp.CheckpointManagerOptions(
+            max_to_keep=1, enable_async_checkpointing=False
+        )
+        folder = (run.workdir / "checkpoints").resolve()
+        with ocp.CheckpointManager(folder, options=options) as manager:
+            history: list[dict[str, Any]] = []
+            if manager.latest_step() is not None:
+                args = ocp.args.Composite(
+                    state=ocp.args.StandardRestore(state),
+                    history=ocp.args.JsonRestore(),
+                )
+                kept = manager.restore(manager.latest_step(), args=args)
+                state, history = kept["state"], kept["history"]
             saved_at, interval = time.monotonic(), _CHECKPOINT_SECONDS
             with bars.bar(
                 total=self.epochs,
@@ -192,11 +192,19 @@ class Network(Method):
                     started = time.monotonic()
                     state, train_loss = steps.epoch(state, epoch)
                     trained = TrainedNetwork(network.apply, state["params"], placement)
-                    loss, error = self._validate(trained, run, epoch)
+                    truth = jnp.asarray(run.images[run.num_train :])
+                    guesses = jnp.asarray(trained(run.features[run.num_train :]))
+                    error = float(jnp.mean(jnp.square(guesses - truth)))
+                    if not math.isfinite(error):
+                        raise FloatingPointError(
+                            f"The RecoNN's validation error became {error} after epoch"
+                            f" {epoch + 1}. {LOWER_THE_RATE}"
+                        )
+                    loss = objective.pixels(guesses, truth, self.loss)
                     line = {
                         "epoch": epoch + 1,
                         "train_loss": train_loss,
-                        "validation_loss": loss,
+                        "validation_loss": float(loss),
                         "validation_mse": error,
                         "seconds": round(time.monotonic() - started, 3),
                     }
@@ -216,7 +224,11 @@ class Network(Method):
                     bar.set_postfix(validation_mse=f"{error:.5f}")
                     began = time.monotonic()
                     if began - saved_at > interval or epoch + 1 == self.epochs:
-                        checkpoints.save(manager, state, history)
+                        args = ocp.args.Composite(
+                            state=ocp.args.StandardSave(state),
+                            history=ocp.args.JsonSave(history),
+                        )
+                        manager.save(len(history), args=args)
                         saved_at = time.monotonic()
                         took = saved_at - began
                         interval = max(_CHECKPOINT_SECONDS, _CHECKPOINT_SHARE * took)
@@ -224,18 +236,6 @@ class Network(Method):
         if placement.several_processes:
             best = jax.tree.map(np.asarray, best)
         return TrainedNetwork(network.apply, best, program=program)
-
-    def _validate(self, trained: Any, run: Run, epoch: int) -> tuple[float, float]:
-        """Return a network's loss and mean squared error on the validation models."""
-        truth = jnp.asarray(run.images[run.num_train :])
-        guesses = jnp.asarray(trained(run.features[run.num_train :]))
-        error = float(jnp.mean(jnp.square(guesses - truth)))
-        if not math.isfinite(error):
-            raise FloatingPointError(
-                f"The RecoNN's validation error became {error} after epoch"
-                f" {epoch + 1}. {LOWER_THE_RATE}"
-            )
-        return float(objective.pixels(guesses, truth, self.loss)), error
 
 
 @functools.partial(jax.jit, static_argnums=0)

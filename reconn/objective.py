@@ -2,7 +2,7 @@
 
 The paper uses mean absolute plus mean squared error on MNIST, and adds LPIPS and a
 discriminator's score (least-squares GAN, Mao et al. 2017) on CIFAR-10. It names no
-weights; `Loss` sets them. `perceptual` computes LPIPS; `steps` adds the terms.
+weights.
 Source: Balle et al. 2022, Section V-A c), Table V.
 """
 
@@ -24,9 +24,8 @@ class Loss:
     Attributes:
       mae, mse: mean absolute and mean squared error per pixel.
       lpips: perceptual distance; needs the extra "lpips".
-      adversarial: the score of the discriminator.
-      discriminator_learning_rate: the constant rate at which the discriminator learns,
-        by Adam.
+      adversarial: the score of a discriminator, which Adam trains at the constant rate
+        `discriminator_learning_rate`.
     """
 
     mae: float = 1.0
@@ -45,11 +44,6 @@ class Loss:
                 "Expected {}, or mae or lpips, > 0: nothing else ties the"
                 " reconstruction to its target.",
             )
-
-    @property
-    def convolutional(self) -> bool:
-        """Whether the loss has convolutions, of LPIPS or the discriminator."""
-        return self.lpips > 0 or self.adversarial > 0
 
 
 def pixels(reconstructed: Batch, images: Batch, loss: Loss) -> Float32[Array, ""]:

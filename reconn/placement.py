@@ -3,7 +3,7 @@
 Data parallel and fully sharded: every device computes its share of each batch, and
 keeps its share of every large array with a side that can be divided, and of the
 optimiser's moments of that array. The first layer for CIFAR-10 alone is 0.9 GB, and
-three times that with Adam's moments. `network` and `steps` place arrays by `Placement`.
+three times that with Adam's moments.
 """
 
 import dataclasses
@@ -23,11 +23,7 @@ _PATIENCE = 3600  # seconds that processes wait for the last one
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-    """Devices that train together, and the rule by which arrays are divided.
-
-    Attributes:
-      devices: at least one.
-    """
+    """Devices that train together, at least one; the rule for dividing arrays."""
 
     devices: tuple[jax.Device, ...]
 
@@ -59,8 +55,7 @@ class Placement:
         if self.several_processes:
             from orbax.checkpoint import multihost
 
-            meeting = multihost.get_barrier_sync_fn()
-            meeting(key=place, timeout_ms=1000 * _PATIENCE)
+            multihost.get_barrier_sync_fn()(key=place, timeout_ms=1000 * _PATIENCE)
 
     def tree(self, values: Any) -> Any:
         """Place arrays: large ones are divided along their longest side that fits."""
@@ -72,8 +67,7 @@ class Placement:
         """Return the arrays so that this process can read all of them."""
         if not self.several_processes:
             return values
-        everywhere = NamedSharding(self._mesh, PartitionSpec())
-        return jax.jit(lambda v: v, out_shardings=everywhere)(values)
+        return jax.jit(lambda v: v, out_shardings=self._divided())(values)
 
     def _put(self, values: Any, sharding: NamedSharding) -> jax.Array:
         """Divide an array that all processes have among their devices."""
@@ -104,17 +98,16 @@ class Placement:
                 "batch_size",
                 f"Expected {{}} to be a multiple of the {count} devices, got {size}.",
             )
-        divided = NamedSharding(self._mesh, PartitionSpec(None, _AXIS))
-        return tuple(self._put(a, divided) for a in arrays)
+        return tuple(self._put(a, self._divided(None, _AXIS)) for a in arrays)
 
-    @property
-    def _mesh(self) -> Mesh:
-        return Mesh(np.array(self.devices), (_AXIS,))
+    def _divided(self, *axes: str | None) -> NamedSharding:
+        mesh = Mesh(np.array(self.devices), (_AXIS,))
+        return NamedSharding(mesh, PartitionSpec(*axes))
 
     def _of(self, shape: tuple[int, ...]) -> NamedSharding:
         """Return how an array of this shape is divided."""
         sides = [i for i, n in enumerate(shape) if n % len(self.devices) == 0]
         if not sides or np.prod(shape) < _SMALL:
-            return NamedSharding(self._mesh, PartitionSpec())
+            return self._divided()
         along = max(sides, key=lambda i: shape[i])
-        return NamedSharding(self._mesh, PartitionSpec(*[None] * along, _AXIS))
+        return self._divided(*[None] * along, _AXIS)

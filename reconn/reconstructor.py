@@ -1,13 +1,12 @@
 """A trained reconstructor: the attack that `trainer.train` returns, and its files.
 
-`informed` runs it as an attack; it trains nothing. It is kept in a folder, never as a
-pickle, which would run code. The arrays in reconstructor.safetensors are
-standardiser/mean, standardiser/scale, standardiser/clip, shrinkage/mean,
-shrinkage/factor, held_out/errors and, of a network, network/MODULE/NAME; of a module
-other than `mlp` and `transposed_cnn` also program, its inference as `jax.export`
-serialises it; of a refined kernel refinement/weight. The points of a kernel regression,
-which may be gigabytes, are mapped from separate files; see `kernel`. run.json has the
-settings.
+It is kept in a folder, never as a pickle, which would run code. The arrays in
+reconstructor.safetensors are standardiser/mean, standardiser/scale, standardiser/clip,
+shrinkage/mean, shrinkage/factor, held_out/errors and, of a network,
+network/MODULE/NAME; of a module other than `mlp` and `transposed_cnn` also program, its
+inference as `jax.export` serialises it; of a refined kernel refinement/weight. The
+points of a kernel regression, which may be gigabytes, are mapped from separate files;
+see `kernel`. run.json has the settings.
 """
 
 import dataclasses
@@ -27,7 +26,6 @@ from reconn.features import Standardiser
 from reconn.input_layout import InputLayout
 from reconn.kernel import Kernel, KernelRegression
 from reconn.network import Network, TrainedNetwork
-from reconn.objective import Loss
 from reconn.refined import Refined, RefinedKernel
 from reconn.shrinkage import Shrinkage
 from shadow import checks, records, safetensors
@@ -36,7 +34,9 @@ from shadow.threat import Knowledge, Reconstruction, Release
 
 FILE = "reconstructor.safetensors"
 _NETWORK, _PROGRAM = "network/", "program"
-_KINDS = ("refined", "network", "kernel")  # a method's settings in run.json
+_METHODS: dict[str, type[Kernel | Network | Refined]] = {
+    method.kind: method for method in (Kernel, Network, Refined)
+}
 Model = TrainedNetwork | KernelRegression | RefinedKernel
 
 
@@ -50,9 +50,7 @@ class Reconstructor:
 
     Attributes:
       view: the view of theta it was trained on: "fingerprint", and "what" in words.
-      standardiser: turns a release into the model's input.
-      model: turns the input into images, and labels if it predicts any.
-      shrinkage: draws images towards the mean image where theta says little.
+      model: turns standardised releases into images, and labels if it predicts any.
       errors: truth minus guess on validation models, at most 1,000; they show how
         errors at known pixels relate to errors at the other pixels.
     """
@@ -113,26 +111,17 @@ class Reconstructor:
 def load(workdir: str | os.PathLike) -> Reconstructor:
     """Load the reconstructor that a finished `train` left in a folder.
 
-    Raises:
-      NotMadeError: there is no reconstructor, or it isn't finished.
-      VersionMismatchError: other versions of the packages made it.
-      ValueError: a file is damaged.
+    Raises: NotMadeError: there is no reconstructor, or it isn't finished;
+      VersionMismatchError: other versions made it; ValueError: a file is damaged.
     """
     workdir, what = Path(workdir), f"The reconstructor in {workdir}"
     if not (workdir / "run.json").exists():
         raise NotMadeError(f"There is no reconstructor in {workdir}.", by="train")
     record = Record.read(json.loads((workdir / "run.json").read_text()))
-    kinds = [kind for kind in _KINDS if kind in record.configuration]
-    if not kinds:
+    kind = next((kind for kind in _METHODS if kind in record.configuration), None)
+    if kind is None:
         raise VersionMismatchError(f"{what} was made by an earlier version of reconn.")
-    settings = record.configuration[kinds[0]]
-    network = (
-        _network(settings.get("network", settings)) if kinds[0] != "kernel" else None
-    )
-    method: Kernel | Network | Refined = network or Kernel()
-    if kinds[0] == "refined" and network:
-        method = Refined(loss=network.loss)
-    ours = Record(record.configuration, records.versions(**method.revisions))
+    ours = Record(record.configuration, records.versions(**_METHODS[kind].revisions))
     records.require_same(record, ours, what)
     if not (workdir / FILE).exists():
         raise NotMadeError(f"{what} is not finished.", by="train")
@@ -142,23 +131,19 @@ def load(workdir: str | os.PathLike) -> Reconstructor:
         scale=arrays["standardiser/scale"],
         clip=float(arrays["standardiser/clip"]),
     )
-    mean, layout = arrays["shrinkage/mean"], None
+    mean = arrays["shrinkage/mean"]
     model: Model
-    if network is not None:
-        layout = InputLayout(
-            num_features=standardiser.num_features, image_shape=mean.shape
-        )
-        trained = _trained(network.module, layout, arrays)
-    if kinds[0] != "network":
-        regression = kernel.load(workdir / "kernel", mean.shape)
-    if kinds[0] == "refined":
-        model = RefinedKernel(
-            kernel=regression,
-            network=trained,
-            weight=float(arrays["refinement/weight"]),
-        )
+    if kind == "kernel":
+        model = kernel.load(workdir / "kernel", mean.shape)
     else:
-        model = regression if kinds[0] == "kernel" else trained
+        settings = record.configuration[kind]
+        model = network = _network(settings, standardiser.num_features, arrays)
+        if kind == "refined":
+            model = RefinedKernel(
+                kernel=kernel.load(workdir / "kernel", mean.shape),
+                network=network,
+                weight=float(arrays["refinement/weight"]),
+            )
     return Reconstructor(
         view=record.configuration["view"],
         standardiser=standardiser,
@@ -168,18 +153,8 @@ def load(workdir: str | os.PathLike) -> Reconstructor:
     )
 
 
-def _network(settings: Mapping[str, Any]) -> Network:
-    """Return what decides the revisions of a network, and its builder if it has one."""
-    module: Any = (None, None)
-    if not isinstance(settings["module"], str):
-        ((name, arguments),) = settings["module"].items()
-        lists = {k: tuple(v) for k, v in arguments.items() if isinstance(v, list)}
-        module = modules.BUILDERS[name](**arguments | lists)
-    return Network(module=module, loss=Loss(**settings["loss"]))
-
-
-def _trained(
-    module: Any, layout: InputLayout, arrays: Mapping[str, Any]
+def _network(
+    settings: Mapping[str, Any], num_features: int, arrays: Mapping[str, Any]
 ) -> TrainedNetwork:
     """Return the network of a folder, from its program or its builder."""
     params = {
@@ -192,5 +167,9 @@ def _trained(
         return TrainedNetwork(
             lambda params, inputs: program.call(list(params.values()), inputs), params
         )
-    pure = modules.build(module, layout)
+    ((name, arguments),) = settings["module"].items()
+    lists = {k: tuple(v) for k, v in arguments.items() if isinstance(v, list)}
+    shape = arrays["shrinkage/mean"].shape
+    layout = InputLayout(num_features=num_features, image_shape=shape)
+    pure = modules.build(modules.BUILDERS[name](**arguments | lists), layout)
     return TrainedNetwork(pure.apply, modules.filled(pure, params, "network"))

@@ -1,18 +1,14 @@
 """The refined reconstructor: kernel regression, corrected by a network.
 
-`trainer` trains it. Kernel regression captures which weights move together, but not
-what targets look like: its errors are blur and ghosts. A network learns that from the
-same shadow models. Its inputs are the kernel's two looks (its first guess, and that
-corrected once by `second_look`), the kernel's votes for each label, the weights of the
-first layer as pictures, and the other weights; its output is the correction. It is
-trained on guesses for models that were left out of the kernel.
-
-Validation models decide the weight of the correction, which may be 0.
+Kernel regression captures which weights move together, but not what targets look like:
+its errors are blur and ghosts. A network learns to correct them from the same shadow
+models, with guesses for models that were left out of the kernel. Validation models
+decide the weight of the correction, which may be 0.
 """
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import haiku as hk
 import jax.numpy as jnp
@@ -27,6 +23,7 @@ from reconn.network import Network, TrainedNetwork
 from reconn.objective import Loss
 from reconn.optimisers import adam_cosine
 from reconn.residual import ResidualCnn
+from reconn.shrinkage import best_weight
 from shadow import checks
 
 # Incremented when the same configuration gives other results; see `shadow.records`.
@@ -51,6 +48,7 @@ class Refined(Method):
     """
 
     kind = "refined"
+    revisions: ClassVar = Kernel.revisions | Network.revisions | {"refined": REVISION}
     kernel: Kernel = dataclasses.field(default_factory=Kernel)
     module: Any = dataclasses.field(default_factory=ResidualCnn)
     optimiser: Any = dataclasses.field(
@@ -74,32 +72,25 @@ class Refined(Method):
                     f"Expected {{}} to be left at {field.default!r}, got {value!r}: set"
                     " it on Refined, whose shadow models the kernel gets.",
                 )
-        pair = isinstance(self.module, tuple) and len(self.module) == 2
-        if not (callable(self.module) or pair or hasattr(self.module, "correction")):
-            raise checks.FieldError(
-                "module",
-                "Expected {} to be a Haiku function (images, vectors, *, training), a"
-                f" pair (init, apply) or reconn.residual_cnn(), got {self.module!r}.",
-            )
+        modules.require(
+            self.module,
+            "correction",
+            "a Haiku function (images, vectors, *, training), a pair (init, apply) or"
+            " reconn.residual_cnn()",
+        )
         self.network()
 
     def network(self) -> Network:
         """Return the settings of the network's training; checks them."""
         shared = {f.name: getattr(self, f.name) for f in dataclasses.fields(Method)}
         return Network(
-            module=ResidualModule(self.module),
+            module=_Corrected(self.module),
             optimiser=self.optimiser,
             epochs=self.epochs,
             batch_size=self.batch_size,
             loss=self.loss,
             **shared,
         )
-
-    @property
-    def revisions(self) -> dict[str, int]:
-        """Revisions of both parts and of this module."""
-        parts = self.kernel.revisions | self.network().revisions
-        return parts | {self.kind: REVISION}
 
     def identity(self, layout: InputLayout, num_train: int) -> dict[str, Any]:
         """Return the settings of both parts."""
@@ -131,24 +122,21 @@ class Refined(Method):
         trained = network.learn(seen)
         judged = slice(run.num_train, run.num_train + JUDGED)
         guesses = refined.guesses(rows[judged])
-        weight = _weight(guesses, trained(rows[judged]), run.images[judged])
+        changes = trained(rows[judged]) - guesses
+        weight = best_weight(changes, run.images[judged] - guesses, default=0.0)
         scratch.unlink(missing_ok=True)
         return RefinedKernel(kernel=regression, network=trained, weight=weight)
 
 
 @dataclasses.dataclass(frozen=True)
-class ResidualModule:
-    """The module of `Network` that adds a correction to the first guess of a row.
+class _Corrected:
+    """The module of `Network` that adds a correction to the first guess of a row."""
 
-    Attributes:
-      module: `Refined.module`.
-    """
-
-    module: Any
+    correction: Any
 
     def build(self, layout: InputLayout) -> tuple[Any, Any]:
         """Return (init, apply) of rows."""
-        module = self.module
+        module = self.correction
         if hasattr(module, "correction"):
             module = module.correction(layout.image_shape)
         init, apply = module if isinstance(module, tuple) else hk.transform(module)
@@ -179,7 +167,6 @@ class RefinedKernel:
     """A kernel regression and the network that corrects it.
 
     Attributes:
-      kernel: makes the guesses.
       network: turns `rows` into images; None before it is trained.
       weight: the weight of the correction, in [0, 1]; 0 leaves the kernel's guess.
     """
@@ -194,19 +181,21 @@ class RefinedKernel:
 
     def labelled(self, features: Features) -> tuple[TargetImages, Labels]:
         """Return images, and the likeliest labels."""
-        parts = [
-            self._labelled(features[start : start + _ROWS_AT_ONCE])
-            for start in range(0, max(1, len(features)), _ROWS_AT_ONCE)
-        ]
-        images, labels = zip(*parts, strict=True)
+        classes, images, labels = np.array(sorted(self.kernel.of_label)), [], []
+        for start in range(0, max(1, len(features)), _ROWS_AT_ONCE):
+            rows = self.rows(features[start : start + _ROWS_AT_ONCE])
+            guesses = self.guesses(rows)
+            if self.network is not None and self.weight:
+                change = self.network(rows) - guesses
+                guesses = guesses + np.float32(self.weight) * change
+            images.append(guesses)
+            labels.append(classes[rows[:, -len(classes) :].argmax(axis=1)])
         return np.concatenate(images), np.concatenate(labels)
 
     def rows(self, features: Features, left_out: LeftOut | None = None) -> Rows:
         """Return the network's input, one row per model; see `InputLayout`.
 
-        Args:
-          features: features of the models.
-          left_out: the kernel's predictions, if it was fitted on these models.
+        Left-out predictions are for models that the kernel was fitted on.
         """
         votes = self.kernel.votes(features) if left_out is None else left_out.votes
         looks = self.kernel.looks(features, votes, left_out)
@@ -214,37 +203,12 @@ class RefinedKernel:
         return np.concatenate([features, *flat, votes.astype(np.float32)], axis=1)
 
     def guesses(self, rows: Rows) -> TargetImages:
-        """Return the kernel's guesses that are part of each row."""
+        """Return the kernel's last looks, which are part of the rows."""
         shape, num_labels = self.kernel.image_shape, len(self.kernel.of_label)
         looks = rows[:, -num_labels - _LOOKS * math.prod(shape) :]
         return looks[:, : math.prod(shape)].reshape(-1, *shape)
-
-    def _labelled(self, features: Features) -> tuple[TargetImages, Labels]:
-        rows, classes = self.rows(features), np.array(sorted(self.kernel.of_label))
-        labels = classes[rows[:, -len(classes) :].argmax(axis=1)]
-        guesses = self.guesses(rows)
-        if self.network is None or not self.weight:
-            return guesses, labels
-        weight = np.float32(self.weight)
-        return guesses + weight * (self.network(rows) - guesses), labels
 
 
 def _with_guesses(layout: InputLayout) -> InputLayout:
     """Return the layout of features, the kernel's looks and its votes."""
     return dataclasses.replace(layout, num_guesses=_LOOKS, num_votes=layout.num_labels)
-
-
-def _weight(guesses: TargetImages, refined: TargetImages, truth: TargetImages) -> float:
-    """Return the weight of the correction with the least squared error.
-
-    0 where that isn't better than the guesses by two standard errors, over the models.
-    """
-    change = (refined - guesses).astype(np.float64).reshape(len(truth), -1)
-    wanted = (truth - guesses).astype(np.float64).reshape(len(truth), -1)
-    length = float(np.sum(change**2))
-    if len(truth) < 2 or not length:
-        return 0.0
-    weight = float(np.clip(np.sum(change * wanted) / length, 0.0, 1.0))
-    gains = np.sum(wanted**2 - (weight * change - wanted) ** 2, axis=1)
-    error = gains.std(ddof=1) / np.sqrt(len(gains))
-    return weight if gains.mean() > 2 * error else 0.0

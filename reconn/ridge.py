@@ -6,8 +6,7 @@ with d the squared distance and width a multiple of its median: an inverse multi
 `kernel` predicts images and labels from weights. `second_look` predicts weights from
 images, then the error of a guess. That error has to be like one on a release, so each
 shadow model is predicted as if it had been left out; the closed form gives all these
-predictions from one solve. `informed.attacks.inversion.label_shadows` predicts images
-from which inversion starts.
+predictions from one solve.
 """
 
 import dataclasses
@@ -48,9 +47,7 @@ class Regression:
         The kernel's width is `scale` medians of the squared distances; `ridge` is added
         to its diagonal, which is 1.
         """
-        centre, points, width, kernel = gram(features, scale)
-        kernel[np.diag_indices(len(kernel))] += ridge
-        offset = values.mean(axis=0, dtype=np.float64)
+        centre, points, width, kernel, offset = gram(features, values, scale, ridge)
         outputs = algebra.solve(kernel, values - offset).astype(np.float32)
         return cls(points, centre, width, outputs, offset.astype(np.float32))
 
@@ -66,17 +63,12 @@ class Regression:
     ) -> tuple["Regression", Float[np.ndarray, "models outputs"]]:
         """Fit, and predict each model as if it had been left out.
 
-        Args:
-          features, values, scale, ridge: what `fit` takes.
-          at: (models, features), the point at which to predict model i; None: its
-            features.
-        Returns: the regression; row i is the value at `at[i]` of a regression that
-          was fitted without model i, with the same centre and width.
+        Returns: the regression; row i is the value at `at[i]` (None: at its features)
+          of a regression that was fitted without model i, with the same centre and
+          width.
         """
-        centre, points, width, kernel = gram(features, scale)
-        kernel[np.diag_indices(len(kernel))] += ridge
+        centre, points, width, kernel, offset = gram(features, values, scale, ridge)
         count = len(values)
-        offset = values.mean(axis=0, dtype=np.float64)
         # f_-i(x) = c + k K_-i^-1 (z_-i - c), with c the mean without z_i. Both products
         # with K_-i^-1 follow from K^-1 z and K^-1 1; the last column is that of ones.
         wanted = np.concatenate([values - offset, np.ones((count, 1))], axis=1)
@@ -94,8 +86,7 @@ class Regression:
         # The mean without model i, less the mean of all.
         moved = (offset - values) / max(count - 1, 1)
         left_out = offset + moved + products[:, :-1] - products[:, -1:] * moved
-        weights = duals[:, :-1]
-        outputs = weights.astype(np.float32)
+        outputs = duals[:, :-1].astype(np.float32)
         fitted = cls(points, centre, width, outputs, offset.astype(np.float32))
         return fitted, left_out
 
@@ -107,14 +98,16 @@ class Regression:
 
 
 def gram(
-    features: np.ndarray, scale: float
-) -> tuple[np.ndarray, np.ndarray, float, np.ndarray]:
-    """Return centre, points minus it, the kernel's width, and k between points."""
+    features: np.ndarray, values: np.ndarray, scale: float, ridge: float = 0.0
+) -> tuple[np.ndarray, np.ndarray, float, np.ndarray, np.ndarray]:
+    """Return centre, points minus it, width, k between points + ridge, and offset."""
     centre = features.mean(axis=0, dtype=np.float64).astype(np.float32)
     points = features - centre
     distances = squared_distances(points, points)
     width = scale * median_of(distances)
-    return centre, points, width, similarity(distances, width)
+    kernel = similarity(distances, width)
+    kernel[np.diag_indices(len(kernel))] += ridge
+    return centre, points, width, kernel, values.mean(axis=0, dtype=np.float64)
 
 
 def median_of(distances: Float[np.ndarray, "points points"]) -> float:
@@ -156,15 +149,13 @@ def squared_errors(
     """Return squared errors on unseen models for every ridge, by one eigenbasis.
 
     Args:
-      features, values: the rows that are fitted.
+      features, values: the rows that are fitted; see `Regression.fit`.
       unseen, truth: the rows on which errors are measured.
-      scale: the kernel's width; see `Regression.fit`.
       onto: pixels that the prediction is added to. The sum is cut to [0, 1] before the
         error is taken, as in use, which removes much of the noise that a small ridge
         lets through. None: these aren't pixels, and nothing is cut.
     """
-    centre, points, width, kernel = gram(features, scale)
-    offset = values.mean(axis=0, dtype=np.float64)
+    centre, points, width, kernel, offset = gram(features, values, scale)
     spectrum, basis = np.linalg.eigh(kernel)
     across = similarity(squared_distances(unseen - centre, points), width) @ basis
     along = basis.T @ (values - offset)

@@ -35,10 +35,7 @@ Inputs = Float32[np.ndarray, "models inputs"]
 class Surrogate:
     """A regression from images of one label to theta, and its residuals.
 
-    Attributes:
-      theta: images -> features of theta.
-      of_theta, of_answer: the factors of residuals of theta and of the answer in
-        distances.
+    `of_theta` and `of_answer` are the factors of residuals and answers in distances.
     """
 
     theta: Regression
@@ -49,23 +46,17 @@ class Surrogate:
     def fit(
         cls, features: Features, flat: Flat, answers: Flat
     ) -> tuple["Surrogate", Inputs]:
-        """Fit shadow models of one label.
+        """Fit shadow models of one label; also return the inputs of the correction.
 
-        Args:
-          features: features of the models' theta (models, features).
-          flat: their targets (models, pixels).
-          answers: images (models, pixels) in [0, 1], reconstructed from theta by a
-            regression that was fitted without the model.
-        Returns: the surrogate; the inputs of the correction, one row per model.
+        Answers, in [0, 1], are those of regressions that were fitted without the model.
         """
         answers = answers.astype(np.float32)
         theta, expected = Regression.fit_left_out(
             flat.astype(np.float32), features, scale=_SCALE, ridge=_RIDGE, at=answers
         )
-        residuals = (features - expected).astype(np.float32)
         surrogate = cls(
             theta=theta,
-            of_theta=1 / _typical(residuals),
+            of_theta=1 / _typical((features - expected).astype(np.float32)),
             of_answer=math.sqrt(_ANSWER) / _typical(answers),
         )
         return surrogate, surrogate(features, answers, expected)
@@ -79,24 +70,6 @@ class Surrogate:
         residuals = (features - expected).astype(np.float32)
         parts = [self.of_theta * residuals, self.of_answer * answers]
         return np.concatenate(parts, axis=1).astype(np.float32)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class SecondLook:
-    """A correction of first answers, by a surrogate of training and another regression.
-
-    Attributes:
-      surrogate: the function that stands for training.
-      error: the regression from residuals of theta and the answer to target less
-        answer.
-    """
-
-    surrogate: Surrogate
-    error: Regression
-
-    def __call__(self, features: Features, answers: Flat) -> Flat:
-        """Return corrected answers, not cut to [0, 1]."""
-        return answers + self.error(self.surrogate(features, answers))
 
 
 def _typical(points: np.ndarray) -> float:

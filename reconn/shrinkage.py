@@ -3,8 +3,8 @@
 Where the weights theta say little, as under the noise of private training, a
 reconstructor that was fitted to noise ends farther from the target than the mean image,
 which the adversary has anyway. The best mixture of reconstruction and mean image, on
-validation shadow models, has a closed form. It is used only where it beats the plain
-reconstruction by two standard errors. `trainer` fits it, `reconstructor` applies it.
+validation shadow models, has a closed form. `trainer` fits it, `reconstructor` applies
+it; `refined` weighs its correction in the same way (`best_weight`).
 
 Source: least squares in one unknown; the idea is James and Stein's.
 """
@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 TargetImages = Float[np.ndarray, "models height width channels"]
+Mean = Float[np.ndarray, "height width channels"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -27,31 +28,16 @@ class Shrinkage:
         reconstructions as they are.
     """
 
-    mean: Float[np.ndarray, "height width channels"]
+    mean: Mean
     factor: float
 
     @classmethod
     def fit(
-        cls,
-        mean: Float[np.ndarray, "height width channels"],
-        predicted: TargetImages,
-        truth: TargetImages,
+        cls, mean: Mean, predicted: TargetImages, truth: TargetImages
     ) -> "Shrinkage":
-        """Choose the factor of least squared error on validation models.
-
-        It is 1 where the best factor isn't better than 1 by two standard errors over
-        the models, as with few validation models.
-        """
-        moved = (predicted - mean).astype(np.float64).reshape(len(predicted), -1)
-        wanted = (truth - mean).astype(np.float64).reshape(len(truth), -1)
-        length = float(np.sum(moved**2))
-        if len(truth) < 2 or not length:
-            return cls(mean=mean, factor=1.0)
-        factor = float(np.clip(np.sum(moved * wanted) / length, 0.0, 1.0))
-        plain = np.sum((moved - wanted) ** 2, axis=1)
-        gains = plain - np.sum((factor * moved - wanted) ** 2, axis=1)
-        error = gains.std(ddof=1) / np.sqrt(len(gains))
-        return cls(mean=mean, factor=factor if gains.mean() > 2 * error else 1.0)
+        """Choose the factor on validation models; 1 unless another one is better."""
+        factor = best_weight(predicted - mean, truth - mean, default=1.0)
+        return cls(mean=mean, factor=factor)
 
     def __call__(self, images: TargetImages) -> TargetImages:
         """Draw reconstructions towards the mean; the type stays."""
@@ -59,3 +45,21 @@ class Shrinkage:
             return images
         factor = images.dtype.type(self.factor)
         return np.asarray(self.mean + factor * (images - self.mean), images.dtype)
+
+
+def best_weight(moves: np.ndarray, wanted: np.ndarray, *, default: float) -> float:
+    """Return the weight in [0, 1] of `moves` whose product is nearest to `wanted`.
+
+    The default, unless another weight is better by two standard errors over the models,
+    the first axis of both.
+    """
+    moves = moves.astype(np.float64).reshape(len(moves), -1)
+    wanted = wanted.astype(np.float64).reshape(len(wanted), -1)
+    length = float(np.sum(moves**2))
+    if len(wanted) < 2 or not length:
+        return default
+    weight = float(np.clip(np.sum(moves * wanted) / length, 0.0, 1.0))
+    plain = (default * moves - wanted) ** 2
+    gains = np.sum(plain - (weight * moves - wanted) ** 2, axis=1)
+    error = gains.std(ddof=1) / np.sqrt(len(gains))
+    return weight if gains.mean() > 2 * error else default

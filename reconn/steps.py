@@ -1,8 +1,6 @@
 """The compiled training steps of a reconstructor network and its discriminator.
 
-The module `network` runs the epochs; `feed` and `placement` bring the batches to the
-devices. One call takes several steps, to save overhead, except for convolutions on a
-CPU.
+One call takes several steps, to save overhead, except for convolutions on a CPU.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +26,7 @@ _BEST = ("best", "best_mse")
 class Steps:
     """The compiled steps of one training run: state in, state and loss out.
 
-    The state is a dict, which `checkpoints` saves: `params`, `optimiser` and, if there
+    The state is a dict, which `network` saves: `params`, `optimiser` and, if there
     is one, `discriminator`, which the steps change; `best` and `best_mse`, which the
     module `network` sets after validation and the steps pass on. Records of validation
     never come here.
@@ -44,19 +42,11 @@ class Steps:
         epochs: int,
         key: Array,
         placement: Placement,
-        resident: bool | None = None,
     ) -> None:
-        """Prepare the steps; they compile on their first call.
+        """Prepare the steps for so many epochs at most; the first call compiles them.
 
-        Args:
-          network, optimiser, loss: the RecoNN and its training.
-          batches: features and images to train on.
-          epochs: passes over them, at most.
-          key: the key of initialisation, order of batches and dropout.
-          placement: the devices that parameters and batches lie on.
-          resident: whether all features and images lie on the device, and batches are
-            gathered there; None: if there is one accelerator, and they fill at most
-            half of its free memory.
+        The key is that of initialisation, order of batches and dropout.
+
         Raises: ImportError: the loss needs LPIPS, and the extra isn't installed.
         """
         self.network, self.optimiser, self.loss = network, optimiser, loss
@@ -68,27 +58,20 @@ class Steps:
         )
         self._order_seeds = np.asarray(jax.random.key_data(order_keys))
         self._lpips = placement.tree(perceptual.load()) if loss.lpips else None
-        self._discriminator: Pure | None = None
-        if loss.adversarial:
-            self._discriminator = patch_discriminator(images.shape[1:])
+        self._discriminator = patch_discriminator(images.shape[1:])
         self._judging = optax.adam(loss.discriminator_learning_rate)
         self.scan = jax.jit(self._scan, donate_argnums=0)
         # XLA's convolutions on a CPU have a fast form that loops can't use: in a scan,
         # even of one step, Table VII's take 25 times as long (`benchmarks.reconn`).
-        params = jax.eval_shape(network.init, jax.random.key(0))
         row = jax.ShapeDtypeStruct((1, inputs.shape[1]), jnp.float32)
-        trace = str(jax.make_jaxpr(network.apply)(params, row))
-        convolves = loss.convolutional or "conv_general_dilated" in trace
-        self._one_by_one = devices.cache_bound() and convolves
-        self._resident = resident
+        trace = str(jax.make_jaxpr(network.apply)(network.shapes, row))
+        convolves = loss.lpips or loss.adversarial or "conv_general_dilated" in trace
+        self._one_by_one = devices.cache_bound() and bool(convolves)
+        self._resident: bool | None = None
         self._on_device: tuple[Array, ...] | None = None
 
     def start(self, params: Any = None) -> dict[str, Any]:
-        """Return the state before the first epoch.
-
-        Args:
-          params: parameters to begin with; None: drawn from the key.
-        """
+        """Return the state before the first epoch; parameters are drawn if None."""
         if params is None:
             params = self.network.init(self.init_key)
         else:  # the steps reuse their state's memory, which here is the caller's
@@ -100,7 +83,7 @@ class Steps:
             "best": jax.tree.map(jnp.copy, params),
             "best_mse": jnp.float32(jnp.inf),
         }
-        if self._discriminator is not None:
+        if self.loss.adversarial:
             judge = self._discriminator.init(jax.random.fold_in(self.init_key, 1))
             state["discriminator"] = {
                 "params": judge,
@@ -111,8 +94,8 @@ class Steps:
     def epoch(self, state: dict[str, Any], epoch: int) -> tuple[dict[str, Any], float]:
         """Pass over all batches in a new order; return the state and the mean loss.
 
-        Args:
-          state: its memory is reused, so it can't be used again.
+        The memory of the given state is reused, so it can't be used again.
+
         Raises: FloatingPointError: a loss isn't finite.
         """
         batches, rng = self.batches, np.random.default_rng(self._order_seeds[epoch])
@@ -153,7 +136,10 @@ class Steps:
         return best | moving, float(losses.mean(dtype=np.float64))
 
     def _is_resident(self) -> bool:
-        """Decide once, after parameters and moments are on the device."""
+        """Decide once whether the device holds all models and gathers batches there.
+
+        After parameters and moments are there: models may take half of what is left.
+        """
         if self._resident is None:
             self._resident = (
                 not devices.cache_bound()
@@ -175,11 +161,10 @@ class Steps:
 
         Args:
           moving: the part of the state that a step changes.
-          arrays: features and images of all models, on the device; None: `batches` are
+          arrays: features and images of all models, on the device; or None.
+          batches: rows of these arrays, (steps, batch), int32; where they are None,
             features and images themselves, (steps, batch, ...).
-          batches: or rows of these arrays, (steps, batch), int32.
           keys: (steps, ...), the keys of dropout.
-          lpips: the weights of LPIPS, where the loss has it.
         """
 
         def step(moving: dict[str, Any], now: Any) -> tuple[dict[str, Any], Array]:
@@ -211,7 +196,7 @@ class Steps:
             value = objective.pixels(guesses, images, terms)
             if lpips is not None:
                 value += terms.lpips * lpips(guesses, images).mean()
-            if discriminator is not None and judge is not None:
+            if judge is not None:
                 scores = discriminator.apply(judge["params"], guesses)
                 value += terms.adversarial * objective.fooled(scores)
             return value, guesses
@@ -220,7 +205,7 @@ class Steps:
             moving["params"]
         )
         updated: dict[str, Any] = _updated(self.optimiser, moving, slope)
-        if discriminator is not None and judge is not None:
+        if judge is not None:
 
             def judged(params: Any) -> Array:
                 return objective.judged(

@@ -1,9 +1,7 @@
 """Training of a reconstructor on shadow models: `reconn.train`.
 
-Takes shadow models and a method (`Kernel`, `Network`, `Refined`); returns an attack.
-Users call it, and runs and audits by `informed.attacks.shadow_trained`. It sees no
-released model and no target of one: statistics, training and the choice of the best
-epoch use shadow models only, of which the last ones validate.
+It sees no released model and no target of one: statistics, training and the choice of
+the best epoch use shadow models only, of which the last ones validate.
 """
 
 import contextlib
@@ -19,11 +17,10 @@ import numpy as np
 from jaxtyping import Array
 
 from reconn import features, modules, reconstructor
-from reconn.input_layout import InputLayout
+from reconn.input_layout import InputLayout, Pictures
 from reconn.kernel import Kernel
 from reconn.method import JUDGED, Run
 from reconn.network import Network, TrainedNetwork
-from reconn.pictures import Pictures
 from reconn.reconstructor import Reconstructor
 from reconn.refined import Refined
 from reconn.shrinkage import Shrinkage
@@ -46,28 +43,23 @@ def train(
     progress: bool = True,
     on_epoch: Callable[[], None] = lambda: None,
 ) -> Reconstructor:
-    """Train a reconstructor on shadow models.
+    """Train a reconstructor on shadow models, and return it: an attack.
 
     Args:
       models: the shadow models and their targets, in memory or in a finished store.
-      method: `Kernel`, `Network` or `Refined`, with its settings.
       key: the key of the network's initialisation and of the order of batches.
-      workdir: takes what `load` reads, checkpoints, and metrics.jsonl: one line per
-        epoch (epoch, train_loss, validation_loss of the pixels, validation_mse,
-        seconds) of a network, one of a kernel regression. A run that was begun there
-        with the same arguments, which run.json records, is continued. None: nothing is
-        kept.
+      workdir: takes what `load` reads, checkpoints, and metrics.jsonl: a line per epoch
+        (epoch, train_loss, validation_loss of the pixels, validation_mse, seconds), or
+        one of a kernel. A run that was begun there with the same arguments, which
+        run.json records, is continued. None: nothing is kept.
       view: the view of theta that the attack gets; default: all weights.
-      start: a network of the same architecture whose parameters training begins with,
-        such as that of another fixed set (Figure 12 of Balle et al. 2022). The network
-        keeps its features, standardised by the new models. None: random parameters.
+      start: a network of the same architecture to begin with, such as that of another
+        fixed set (Figure 12 of Balle et al. 2022). It keeps its features, standardised
+        by the new models. None: random parameters.
       devices: the devices that share batches and large arrays; None: all accelerators,
         or else one CPU device per process. A run may continue on other devices. They
         may belong to several processes (`jax.distributed`), which all call this.
-      progress: show a bar with the time left.
       on_epoch: called after each epoch.
-    Returns: the attack: the kernel regression, the network of the epoch that
-      `method.kept` names, or both.
     Raises:
       FloatingPointError: a loss became NaN or infinite; says where.
       ConfigurationMismatchError, VersionMismatchError: another run was begun in the

@@ -4,7 +4,6 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from scipy import stats
 
 from informed.metrics.pixels import Rate, mse, nearest_neighbours, success_rate
@@ -14,31 +13,26 @@ from shadow.threat import Reconstruction
 
 _RESAMPLES = 2000
 _HEADER = ("", "MSE, 95 %", "failed", "labels right", "certified", "nearer than NN")
-Interval = tuple[float, float]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ComparedGuess:
-    """The scores of one reconstruction of all targets.
+    """The scores of one reconstruction of all targets; None: there is none.
 
     Attributes:
       failed: number of guesses with NaN or infinity. They count as failures in `nearer`
         and never as certified; `mse` leaves them out.
-      mse: mean squared error per pixel, averaged over the guesses that didn't fail;
-        None: all failed.
-      mse_interval: its 95 % interval by the percentile bootstrap; None: fewer than two
-        guesses to resample.
-      labels: share of right labels, with Wilson's interval; None: no labels were
-        guessed.
-      certified: number of guesses that the attack itself certifies as exact; None: the
-        attack has no certificate.
+      mse: mean squared error per pixel, averaged over the guesses that didn't fail.
+      mse_interval: its 95 % interval by the percentile bootstrap.
+      labels: share of right labels, with Wilson's interval.
+      certified: number of guesses that the attack itself certifies as exact.
       nearer: share of targets whose guess is nearer than their nearest neighbour, with
         the Clopper-Pearson interval.
     """
 
     failed: int
     mse: float | None
-    mse_interval: Interval | None
+    mse_interval: tuple[float, float] | None
     labels: Rate | None
     certified: int | None
     nearer: Rate
@@ -50,8 +44,7 @@ class Comparison:
 
     Attributes:
       targets: number of targets.
-      names: the names of the reconstructions, in the order of the arguments.
-      guesses: their scores, in that order.
+      names, guesses: reconstructions and their scores, in the order of the arguments.
       oracle_mse: mean squared error of the nearest neighbour, chosen with knowledge of
         the target.
       gallery: the records that neighbours are drawn from, in words.
@@ -121,16 +114,31 @@ def compare(
                     f"Expected one of {{}} a target, {len(targets)}, got"
                     f" {len(values)}. Attack the same targets.",
                 )
-    oracle = _oracle(targets, gallery)
-    source = "the other targets"
+    images, source = targets.images, "the other targets"
     if gallery is not None:
-        if copies.among(targets.images, gallery.images).any():
+        if not len(gallery) or gallery.image_shape != targets.image_shape:
+            raise checks.FieldError(
+                "gallery",
+                f"Expected {{}} with records of shape {targets.image_shape}, got"
+                f" {len(gallery)} of shape {gallery.image_shape}.",
+            )
+        if copies.among(images, gallery.images).any():
             raise checks.FieldError(
                 "gallery",
                 "Expected a {} without the targets; a nearest neighbour that is the"
                 " target itself is no baseline.",
             )
         source = f"a gallery of {len(gallery)} records"
+        oracle = nearest_neighbours(images, gallery.images).mse
+    elif len(targets) < 2:
+        raise checks.FieldError(
+            "gallery", "Expected {} where there are no other targets, got None."
+        )
+    else:
+        apart = (np.delete(images, i, axis=0) for i in range(len(images)))
+        alone = zip(images, apart, strict=True)
+        errors = [nearest_neighbours(one[None], others).mse for one, others in alone]
+        oracle = np.concatenate(errors)
     return Comparison(
         targets=len(targets),
         names=tuple(by_name),
@@ -143,7 +151,6 @@ def compare(
 def _compared(
     targets: Examples, guess: Reconstruction, oracle: np.ndarray
 ) -> ComparedGuess:
-    """Compare one reconstruction with the targets and their nearest neighbours."""
     errors = mse(targets.images, guess.images)
     finite = np.isfinite(errors)
     kept, interval = errors[finite], None
@@ -163,35 +170,12 @@ def _compared(
     )
 
 
-def _oracle(targets: Examples, gallery: Examples | None) -> Float[np.ndarray, " n"]:
-    """Return the MSE of each target's nearest neighbour.
-
-    Raises: FieldError: there is no neighbour, or it has another shape.
-    """
-    if gallery is not None:
-        if not len(gallery) or gallery.image_shape != targets.image_shape:
-            raise checks.FieldError(
-                "gallery",
-                f"Expected {{}} with records of shape {targets.image_shape}, got"
-                f" {len(gallery)} of shape {gallery.image_shape}.",
-            )
-        return nearest_neighbours(targets.images, gallery.images).mse
-    if len(targets) < 2:
-        raise checks.FieldError(
-            "gallery", "Expected {} where there are no other targets, got None."
-        )
-    images, rows = targets.images, np.arange(len(targets))
-    alone = [nearest_neighbours(images[i : i + 1], images[rows != i]).mse for i in rows]
-    return np.concatenate(alone)
-
-
 def _wilson(labels: np.ndarray, truth: np.ndarray) -> Rate:
     """Return the share of right labels with Wilson's 95 % interval."""
-    right = int(np.sum(labels == truth))
-    interval = stats.binomtest(right, len(truth)).proportion_ci(method="wilson")
-    low, high = float(interval.low), float(interval.high)
-    rate = right / len(truth)
-    return Rate(successes=right, trials=len(truth), rate=rate, low=low, high=high)
+    right, trials = int(np.sum(labels == truth)), len(truth)
+    interval = stats.binomtest(right, trials).proportion_ci(method="wilson")
+    ends = {"low": float(interval.low), "high": float(interval.high)}
+    return Rate(successes=right, trials=trials, rate=right / trials, **ends)
 
 
 def _share(rate: Rate) -> str:

@@ -9,9 +9,7 @@ compared  an attack of a run: a row of results.json (`evaluation`). `success` st
 
 For `judge`, `baselines` are guesses without the release. Some are oracles, chosen with
 knowledge of the target, so no adversary could make them: the nearest public record, and
-for tables each column guessed from the target's other columns. An attack succeeds at a
-target if it is nearer than every oracle, or exact: off by at most a thousandth of the
-spread of the records (`spread`); see `Verdict.exact`.
+for tables each column guessed from the target's other columns.
 """
 
 import dataclasses
@@ -33,17 +31,20 @@ EXACT = 1e-6
 _ROUNDING = 4 * np.finfo(np.float32).eps / EXACT**0.5
 NEAREST, IMPUTED = "nearest public record", "imputed"
 _SMALLEST_WINDOW = 3
+_ABOUT = ("name", "about", "sees", "knows", "applies", "why_not", "trainings", "remedy")
+_MEASURED = (
+    *("targets", "finished", "mse_mean", "mse_median", "labels_named", "labels_right"),
+    *("success", "exact", "certified", "certified_wrong"),
+)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Baseline:
     """A guess at every target without the release.
 
     Attributes:
-      name: the baseline's name in pages and documents.
       about: the knowledge that it needs.
-      images: (targets, ...), the guesses.
-      mse: (targets,), their mean squared errors.
+      images, mse: (targets, ...), the guesses, and their mean squared errors.
       oracle: whether it is chosen with knowledge of the target.
     """
 
@@ -60,7 +61,6 @@ def baselines(
     """Return all guesses without the release; the last ones are oracles.
 
     Args:
-      targets: the true records.
       pool: all records that are known to everyone.
       groups: (features,), the table column of each feature; None: images.
     """
@@ -91,9 +91,7 @@ def baselines(
     for name, about, guess, oracle in guesses:
         images = np.asarray(np.broadcast_to(guess, shape), np.float32)
         mse = metrics.mse(targets.images, images)
-        rows.append(
-            Baseline(name=name, about=about, images=images, mse=mse, oracle=oracle)
-        )
+        rows.append(Baseline(name, about, images, mse, oracle))
     return rows
 
 
@@ -146,14 +144,10 @@ def spread(
     differ from it. If a target is farther than that from its column's median, the unit
     is this distance: an error of a thousandth of it means that the value is known, even
     if the other values lie close together.
-
-    Args:
-      pool: all records that are known to everyone.
-      targets: (targets, height, width, channels).
     """
     flat = pool.images.reshape(len(pool), -1).astype(np.float64)
     asked = targets.reshape(len(targets), -1).astype(np.float64)
-    if _pictured(targets):
+    if min(targets.shape[1:3]) >= _SMALLEST_WINDOW:  # images, not rows of a table
         width = min(1.0, np.sqrt(12 * flat.var(axis=0).mean()))
         return np.full(asked.shape, width if width > 0 else 1.0)
     median = np.median(flat, axis=0)
@@ -185,13 +179,9 @@ class Verdict:
 def verdict(
     trial: Trial, targets: Examples, pool: Examples, guesses: list[Baseline]
 ) -> Verdict | None:
-    """Compare the guesses of an attack with the truth; None: it wasn't played.
+    """Compare an attack's guesses with the truth and baselines; None: it wasn't played.
 
-    Args:
-      trial: the result of the attack.
-      targets: the true records.
-      pool: all records that are known to everyone.
-      guesses: baselines at the same targets.
+    The pool is all records that are known to everyone.
     """
     if trial.images is None:
         return None
@@ -222,34 +212,22 @@ def judge(
 ) -> dict[str, Any]:
     """Return an attack's row of the table: JSON-able, None for unknown values.
 
-    Args: as for `verdict`; the attack need not have been played.
-    Returns: what the attack saw, knew and cost; targets (attempted); mse_mean and
-      mse_median over finished ones; labels_named and labels_right; success and exact,
-      None if no record was finished, because nothing follows from that; certified,
-      certified_wrong.
+    It has what the attack saw, knew and cost; `_MEASURED` of attempted targets, but
+    mse_mean and mse_median of finished ones. success and exact are None if no record
+    was finished, because nothing follows from that.
     """
     planned = trial.planned or (0 if trial.images is None else len(trial.images))
-    about = {
-        "name": trial.name,
-        "about": trial.about,
-        "sees": trial.sees,
-        "knows": trial.knows,
-        "applies": trial.applies,
+    about = {name: getattr(trial, name) for name in _ABOUT} | {
         "tried": trial.images is not None,
-        "why_not": trial.why_not,
-        "trainings": trial.trainings,
         "seconds": round(trial.seconds, 2),
         "planned": planned,
         "needs_seconds": trial.needs,
-        "remedy": trial.remedy,
     }
     held = verdict(trial, targets, pool, guesses)
     if held is None:
         return about | dict.fromkeys(_MEASURED)
-    assert trial.images is not None
     assert trial.finished is not None
-    count, done = len(trial.images), trial.finished
-    truth = targets.take(slice(0, count))
+    count, done = len(held.mse), trial.finished
     # A finished guess with NaN or infinity is a failure.
     mse, good = held.mse, done & np.isfinite(held.mse)
     labels, certified = trial.labels, trial.certified
@@ -260,46 +238,26 @@ def judge(
         else None
         for name, succeeded in (("success", held.read), ("exact", held.exact))
     }
-    measured = dict.fromkeys(_MEASURED) | {
-        "targets": count,
-        "finished": int(done.sum()),
-        **rates,
-    }
+    measured = dict.fromkeys(_MEASURED) | {"targets": count, **rates}
+    measured["finished"] = int(done.sum())
     if good.any():
         measured["mse_mean"] = float(mse[good].mean())
         measured["mse_median"] = float(np.median(mse[good]))
     if labels is not None:
         measured["labels_named"] = int((labels >= 0).sum())
-        measured["labels_right"] = int((labels == truth.labels).sum())
+        measured["labels_right"] = int((labels == targets.labels[:count]).sum())
     if certified is not None:
         measured["certified"] = int(certified.sum())
         measured["certified_wrong"] = int((certified & ~held.right).sum())
     return about | measured
 
 
-_MEASURED = (
-    "targets",
-    "finished",
-    "mse_mean",
-    "mse_median",
-    "labels_named",
-    "labels_right",
-    "success",
-    "exact",
-    "certified",
-    "certified_wrong",
-)
-
-
 def success(mse: float, oracle: float, first_percentile: float) -> str:
     """Return the entry of column "Success" in the paper's tables, from a mean error.
 
-    Args:
-      mse: the attack's mean squared error, averaged over targets.
-      oracle: MSE of the nearest image that the adversary already has, averaged.
-      first_percentile: first percentile of the MSE of all these images, averaged.
-    Returns: "oracle": nearer than the oracle; else "first percentile": nearer than
-      that; else "no".
+    All are averages over targets: the attack's mean squared error, that of the nearest
+    image that the adversary already has, and the first percentile of all these images.
+
     Source: Balle et al. 2022, Section V-B d), Figure 3, Table II.
     """
     if mse < oracle:
@@ -319,7 +277,7 @@ def compared(
 
     Args:
       guess: the attack's arrays by name: images, and perhaps labels, certified.
-      images, labels: the targets' true images and labels.
+      images, labels: the truth.
       neighbours: distances of the same targets to the images that the adversary has.
       known: number of rows of pixels that this adversary knew.
     """
@@ -350,8 +308,3 @@ def compared(
         rest = metrics.mse(images[:count, known:], guess["images"][:, known:])
         row |= {"known_rows": known, "mse_of_unknown": float(rest.mean())}
     return row
-
-
-def _pictured(images: np.ndarray) -> bool:
-    """Return whether these are images: larger than one pixel and its neighbours."""
-    return min(images.shape[1:3]) >= _SMALLEST_WINDOW

@@ -1,8 +1,7 @@
 """Measure distances between images (MSE, MAE, LPIPS), and rates of success.
 
-`comparison`, `judging`, `evaluation`, `noise_game` and users call them. The oracle, the
-nearest image that the adversary has, and percentiles of these distances are those of
-Figure 3 (Balle et al. 2022, Section V-B).
+The oracle, the nearest image that the adversary has, and percentiles of these distances
+are those of Figure 3 (Balle et al. 2022, Section V-B).
 """
 
 import dataclasses
@@ -18,6 +17,10 @@ from reconn import perceptual
 from shadow import copies
 from shadow.precision import highest
 
+Images = Float32[np.ndarray, "targets height width channels"]
+Pool = Float32[np.ndarray, "pool height width channels"]
+Guesses = Float32[np.ndarray, "..."]  # of the targets' shape, or else a ValueError
+Errors = Float[np.ndarray, " targets"]
 PERCENTILES = (1, 10, 50)
 _AT_ONCE = 200
 # Number of targets whose distances to the pool are in memory together; number of bins
@@ -25,39 +28,23 @@ _AT_ONCE = 200
 _BLOCK, _BINS = 64, 100
 
 
-def mse(
-    targets: Float32[np.ndarray, "targets height width channels"],
-    guesses: Float32[np.ndarray, "..."],
-) -> Float[np.ndarray, " targets"]:
-    """Return the mean squared error per pixel of each guess.
-
-    Raises: ValueError: shapes differ.
-    """
+def mse(targets: Images, guesses: Guesses) -> Errors:
+    """Return the mean squared error per pixel of each guess."""
     return np.mean(np.square(_differences(targets, guesses)), axis=(1, 2, 3))
 
 
-def mae(
-    targets: Float32[np.ndarray, "targets height width channels"],
-    guesses: Float32[np.ndarray, "..."],
-) -> Float[np.ndarray, " targets"]:
-    """Return the mean absolute error per pixel of each guess.
-
-    Raises: ValueError: shapes differ.
-    """
+def mae(targets: Images, guesses: Guesses) -> Errors:
+    """Return the mean absolute error per pixel of each guess."""
     return np.mean(np.abs(_differences(targets, guesses)), axis=(1, 2, 3))
 
 
-def lpips(
-    targets: Float32[np.ndarray, "targets height width channels"],
-    guesses: Float32[np.ndarray, "..."],
-) -> Float[np.ndarray, " targets"]:
+def lpips(targets: Images, guesses: Guesses) -> Errors:
     """Return the perceptual distance of each guess; see `reconn.perceptual`.
 
     Raises: ImportError: the extra "lpips" isn't installed.
     """
-    distance = _distance()
     parts = [
-        np.asarray(distance(targets[i : i + _AT_ONCE], guesses[i : i + _AT_ONCE]))
+        np.asarray(_distance()(targets[i : i + _AT_ONCE], guesses[i : i + _AT_ONCE]))
         for i in range(0, len(targets), _AT_ONCE)
     ]
     return np.concatenate(parts).astype(np.float64)
@@ -66,24 +53,13 @@ def lpips(
 @functools.cache
 def _distance() -> Callable[..., Array]:
     """Load the perceptual distance, and compile it, once."""
-    distance = perceptual.load()
-
-    @highest
-    def exact(targets: Array, guesses: Array) -> Array:
-        return distance(targets, guesses)
-
-    return jax.jit(exact)
+    return jax.jit(highest(perceptual.load().__call__))
 
 
-def refuse_leaks(
-    targets: Float32[np.ndarray, "targets height width channels"],
-    known: Float32[np.ndarray, "known height width channels"],
-) -> None:
-    """Refuse targets that are among the images that an attack trained on.
+def refuse_leaks(targets: Images, known: Pool) -> None:
+    """Refuse targets with an exact copy among the images that an attack trained on.
 
-    Only exact copies count here; `copies.find` counts near copies.
-
-    Raises: ValueError: some are; says how many, and which.
+    Raises: ValueError: some have; says how many, and which.
     """
     leaked = np.flatnonzero(copies.among(targets, known))
     if len(leaked):
@@ -99,8 +75,7 @@ class Neighbours:
     """Distances (MSE per pixel) between targets and all points the adversary has.
 
     Attributes:
-      index: (targets,), position in the pool of the nearest point: the NN oracle.
-      mse: (targets,), mean squared distance of the nearest image, per pixel.
+      index, mse: (targets,), position in the pool, and distance, of the nearest point.
       percentiles: (targets, 3), the 1st, 10th and 50th percentile of the distances.
       histogram: (bins,), share of the pool in each bin, averaged over targets.
       edges: (bins + 1,), borders of the bins.
@@ -113,15 +88,10 @@ class Neighbours:
     edges: Float[np.ndarray, " edges"]
 
 
-def nearest_neighbours(
-    targets: Float32[np.ndarray, "targets height width channels"],
-    pool: Float32[np.ndarray, "pool height width channels"],
-) -> Neighbours:
+def nearest_neighbours(targets: Images, pool: Pool) -> Neighbours:
     """Find nearest neighbours, and Figure 3, without the full distance matrix.
 
-    Args:
-      targets: (targets, height, width, channels).
-      pool: everything the adversary has: the fixed set and the shadow targets.
+    The pool is everything the adversary has: the fixed set and the shadow targets.
     """
     flat_targets = targets.reshape(len(targets), -1)
     flat_pool = pool.reshape(len(pool), -1)
@@ -155,9 +125,7 @@ def _nearest(
 ) -> np.ndarray:
     """Find each target's nearest record, recomputing those that rounding makes equal.
 
-    Args:
-      squares: squared distances as differences of large numbers, (targets, pool).
-      sizes: the sums of squares that were subtracted.
+    Squared distances (targets, pool) are differences of large numbers, the sizes.
     """
     rounding = np.finfo(squares.dtype).eps * targets.shape[1] * sizes
     least = (squares + rounding).min(axis=1, keepdims=True)
@@ -188,13 +156,11 @@ def success_rate(succeeded: np.ndarray, *, confidence: float = 0.95) -> Rate:
       confidence: confidence of the two-sided interval, in (0, 1).
     Raises: ValueError: no trials.
     """
-    trials, successes = len(succeeded), int(np.sum(succeeded))
+    trials, right = len(succeeded), int(np.sum(succeeded))
     if trials == 0:
         raise ValueError("Expected at least one trial for a success rate.")
-    low, high = rates.clopper_pearson(successes, trials, confidence)
-    return Rate(
-        successes=successes, trials=trials, rate=successes / trials, low=low, high=high
-    )
+    low, high = rates.clopper_pearson(right, trials, confidence)
+    return Rate(successes=right, trials=trials, rate=right / trials, low=low, high=high)
 
 
 def _differences(targets: np.ndarray, guesses: np.ndarray) -> np.ndarray:

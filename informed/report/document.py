@@ -2,8 +2,7 @@
 
 `Report.values` has numbers, labels and messages; an error's message may quote a record.
 Records and guesses are in `Report.pictures`, which only the page shows. With `redact`,
-the page has none of them, and values lose labels, errors' messages and names.
-`audit_state` and `run_report` build it, and `cli.audit_command` saves and reads it.
+the page has none of them; see `Report.redacted`.
 """
 
 import csv
@@ -21,8 +20,7 @@ from typing import Any
 from informed.report import words
 from shadow import files
 
-SCHEMA = "report.schema.json"
-# Version of that schema, incremented when a field that readers need changes.
+# Version of the schema, incremented when a field that readers need changes.
 VERSION = 5
 # An error; its message is removed by redaction, because it may quote a record.
 _RAISED = re.compile(
@@ -46,8 +44,21 @@ class Report:
 
     @property
     def redacted(self) -> dict[str, Any]:
-        """The values without labels, messages and names; see `redacted`."""
-        return redacted(self.values)
+        """The values without labels, messages of errors, and names that may be data.
+
+        Those are names of categories, "town=Ely", and of arrays that training named.
+        """
+        values, subject = self.values, dict(self.values["subject"])
+        rows = [
+            {k: v for k, v in row.items() if k != "label"} for row in values["records"]
+        ]
+        if subject.get("columns") is not None:
+            names = dict.fromkeys(name.split("=", 1)[0] for name in subject["columns"])
+            subject["columns"] = list(names)
+        if subject.get("arrays") is not None:
+            arrays = enumerate(subject["arrays"])
+            subject["arrays"] = [[f"array {i}", shape] for i, (_, shape) in arrays]
+        return _silent({**values, "records": rows, "subject": subject})
 
     @property
     def json(self) -> str:
@@ -60,7 +71,6 @@ class Report:
         return self._csv("record", "label")
 
     def _csv(self, *about: str) -> str:
-        """Return the CSV, with these fields of each record first."""
         stream = io.StringIO()
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow([*about, "attack", "mse", "without_release_mse", "certified"])
@@ -71,14 +81,14 @@ class Report:
                 certified = None
                 if attack in certifying and error is not None:
                     certified = attack in row["certified_by"]
-                line = [*(row[name] for name in about), attack, error]
-                line += [row["without_release_mse"], certified]
-                writer.writerow(["" if v is None else v for v in line])
+                without = row["without_release_mse"]
+                line = (*(row[name] for name in about), attack, error, without)
+                writer.writerow([*line, certified])  # None: an empty cell
         return stream.getvalue()
 
     def html(self, *, redact: bool = False) -> str:
         """Render the page; with `redact`, numbers only, no record and no guess."""
-        from informed.report import html_page  # imported here to avoid a cycle
+        from informed.report import html_page  # imports jinja2 and matplotlib
 
         return html_page.render(self, redact=redact)
 
@@ -122,22 +132,6 @@ def require_end(path: str | os.PathLike) -> str:
     return end
 
 
-def redacted(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove labels of records, messages of errors, and names that may be data.
-
-    Such names are those of categories, "town=Ely", and of arrays that training named.
-    """
-    rows = [{k: v for k, v in row.items() if k != "label"} for row in values["records"]]
-    subject = dict(values["subject"])
-    if subject.get("columns") is not None:
-        names = dict.fromkeys(name.split("=", 1)[0] for name in subject["columns"])
-        subject["columns"] = list(names)
-    if subject.get("arrays") is not None:
-        shapes = [shape for _, shape in subject["arrays"]]
-        subject["arrays"] = [[f"array {i}", shape] for i, shape in enumerate(shapes)]
-    return _silent({**values, "records": rows, "subject": subject})
-
-
 def _silent(value: Any) -> Any:
     """Reduce errors to their types, and remove names of arrays, in all texts."""
     if isinstance(value, str):
@@ -174,5 +168,5 @@ def read(path: Path) -> dict[str, Any]:
 
 def schema() -> dict[str, Any]:
     """Load the JSON schema of `Report.values`."""
-    text = resources.files("informed.report").joinpath(SCHEMA).read_text()
-    return json.loads(text)
+    file = resources.files("informed.report").joinpath("report.schema.json")
+    return json.loads(file.read_text())

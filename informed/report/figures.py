@@ -1,6 +1,6 @@
 """Draw the figures of a report's HTML page: bounds as inline SVG, images as thumbnails.
 
-`html_page` calls `bound` and `thumbnail`. Text and axes take the colour of the page's
+Text and axes take the colour of the page's
 text, so one file works in light and dark. Series differ by marker as well as by colour;
 every colour has a contrast of at least 3 to both backgrounds.
 """
@@ -42,22 +42,15 @@ _LABEL_WIDTH = 0.08
 Values = Mapping[str, Any]
 
 
-def svg(figure: matplotlib.figure.Figure, name: str, alt: str) -> str:
-    """Return a figure as an SVG element of a page.
-
-    Args:
-      name: identifier that is unique on the page.
-      alt: alternative text, a sentence.
-    """
+def _svg(figure: matplotlib.figure.Figure, alt: str) -> str:
+    """Return a figure as the SVG element of a page; `alt` is a sentence."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     text = buffer.getvalue()
     text = text[text.index("<svg") :].replace(_INK, "currentColor")
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
-    text = re.sub(r'\bid="', f'id="{name}-', text)
-    text = re.sub(r'(href="|url\()#', rf"\g<1>#{name}-", text)
-    text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
-    text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
+    for side in ("width", "height"):
+        text = re.sub(rf'(<svg[^>]*?) {side}="[^"]*"', r"\1", text, count=1)
     label = alt.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
     return text.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
 
@@ -75,20 +68,19 @@ def _labels(places: Sequence[float]) -> list[str]:
 
 
 @matplotlib.rc_context(_STYLE)
-def bound(values: Values, name: str = "bound") -> str:
+def bound(values: Values) -> str:
     """Draw the attack's success and its bound against the noise multiplier."""
     rows = values["rows"]
     figure = matplotlib.figure.Figure(figsize=(6.4, 3.6), layout="constrained")
     axes = figure.subplots()
     sigmas = [row["noise_multiplier"] for row in rows]
     rates = [row["success"] for row in rows]
-    middle = np.array([rate["rate"] for rate in rates])
-    low = middle - [rate["low"] for rate in rates]
-    high = np.array([rate["high"] for rate in rates]) - middle
+    ends = ("rate", "low", "high")
+    middle, low, high = np.array([[rate[end] for rate in rates] for end in ends])
     axes.plot(sigmas, [row["bound"] for row in rows], "s-", color=COLOURS[1],
               label="bound on any attack", markerfacecolor="none")  # fmt: skip
-    axes.errorbar(sigmas, middle, yerr=[low, high], fmt="o", color=COLOURS[0],
-                  capsize=4, label="attack, 95 %")  # fmt: skip
+    axes.errorbar(sigmas, middle, yerr=[middle - low, high - middle], fmt="o",
+                  color=COLOURS[0], capsize=4, label="attack, 95 %")  # fmt: skip
     axes.axhline(values["kappa"], color=_INK, linestyle=":", linewidth=1.2,
                  label="guessing")  # fmt: skip
     if any(row["accuracy"] is not None for row in rows):
@@ -98,15 +90,14 @@ def bound(values: Values, name: str = "bound") -> str:
     axes.set_xticks(sigmas, _labels(sigmas))
     axes.xaxis.set_minor_locator(ticker.NullLocator())
     axes.set_ylim(-0.02, 1.03)
-    axes.set_xlabel("noise multiplier of training")
-    axes.set_ylabel("share")
+    axes.set(xlabel="noise multiplier of training", ylabel="share")
     figure.legend(loc="outside upper center", ncols=2, fontsize=9)
     alt = (
         f"How often one of {values['candidates']} candidates is named, by the attack"
         " and at most by any attack, against the noise multiplier. The same numbers are"
         " in the table."
     )
-    return svg(figure, name, alt)
+    return _svg(figure, alt)
 
 
 def thumbnail(image: np.ndarray) -> str:

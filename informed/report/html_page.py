@@ -1,8 +1,4 @@
-"""Render a report as one HTML page: no script, no network, light and dark, printable.
-
-`Report.html` calls `render`. The template is in the package. Records on the page come
-from `Report.pictures`; a redacted page has none of them.
-"""
+"""Render a report as one HTML page: no script, no network, dark or light, printable."""
 
 import json
 import re
@@ -18,19 +14,15 @@ from informed.report import figures, words
 from shadow.tables import Table
 
 MOST_BYTES = 3 << 20
-_TEMPLATE = "page.html.j2"
 # Number of table columns to show of one record: those farthest from their mean.
 _COLUMNS = 12
 Pictures = Mapping[str, Any]
 
 
 def render(document: Any, *, redact: bool = False) -> str:
-    """Fill in the page; everything in it is escaped.
+    """Fill in the page of a `Report`; everything in it is escaped.
 
-    Args:
-      document: the `informed.audit.Report` to render.
-      redact: whether to show numbers only, no record and no guess.
-    Returns: the page; fewer records are shown if it would exceed `MOST_BYTES`.
+    It has fewer records if it would exceed `MOST_BYTES`, and none with `redact`.
     """
     values = document.redacted if redact else document.values
     pictures = {} if redact else document.pictures
@@ -44,7 +36,7 @@ def render(document: Any, *, redact: bool = False) -> str:
     environment.filters["code"] = _code
     names = ("number", "number_up", "percent", "percent_up", "share", "seconds")
     environment.filters |= {name: getattr(words, name) for name in names}
-    text = resources.files("informed.report").joinpath("templates", _TEMPLATE)
+    text = resources.files("informed.report").joinpath("templates", "page.html.j2")
     template = environment.from_string(text.read_text())
     rows = values["bounds"].get("rows")
     while True:
@@ -75,7 +67,7 @@ def _code(text: str) -> markupsafe.Markup:
 
 
 def _guesses(pictures: Pictures, i: int) -> dict[str, np.ndarray]:
-    """Return every attack's guess at a record, and the nearest public record."""
+    """Return every attack's finite guess at a record, and the nearest public one."""
     rows = {**pictures["guesses"], "nearest public": pictures["nearest"]}
     return {
         name: images[i]
@@ -111,15 +103,11 @@ def _tables(pictures: Pictures) -> list[dict[str, Any]]:
     targets, shown, tables = pictures["targets"], pictures["shown"], []
     for place in sorted({0, len(shown) // 2, len(shown) - 1}):
         i = shown[place]
-        guesses = {
-            name: np.clip(image, 0, 1) for name, image in _guesses(pictures, i).items()
-        }
-        truth, *rows = (
-            table.rows(image[None])[0]
-            for image in (targets.images[i], *guesses.values())
-        )
-        names = list(truth)[:_COLUMNS]
-        cells = [[name, *(row[name] for row in (truth, *rows))] for name in names]
+        guesses = _guesses(pictures, i)
+        images = targets.images[i], *(np.clip(g, 0, 1) for g in guesses.values())
+        rows = [table.rows(image[None])[0] for image in images]
+        names = list(rows[0])[:_COLUMNS]
+        cells = [[name, *(row[name] for row in rows)] for name in names]
         tables.append(
             {
                 "class": table.classes[int(targets.labels[i])],
@@ -128,7 +116,7 @@ def _tables(pictures: Pictures) -> list[dict[str, Any]]:
                     [c if isinstance(c, str) else f"{c:.5g}" for c in row]
                     for row in cells
                 ],
-                "left_out": len(truth) - len(names),
+                "left_out": len(rows[0]) - len(names),
             }
         )
     return tables

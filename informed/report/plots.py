@@ -22,10 +22,9 @@ def reconstruction_grid(
     neighbours: np.ndarray,
     neighbour_errors: np.ndarray,
 ) -> None:
-    """Draw targets, every attack's guesses, and nearest neighbours in rows.
+    """Draw targets, every attack's guesses, and nearest neighbours in rows of a PNG.
 
     Args:
-      path: the PNG file to write.
       targets, neighbours: (columns, height, width, channels), pixels in [0, 1].
       attacks: name -> (images, errors) for the first targets.
       neighbour_errors: (columns,), MSE per pixel, written below each image.
@@ -45,8 +44,7 @@ def reconstruction_grid(
             axis = axes[row, column]
             if column < len(images):
                 show(axis, images[column])
-            axis.set_xticks([])
-            axis.set_yticks([])
+            axis.set(xticks=[], yticks=[])
             for spine in axis.spines.values():
                 spine.set_visible(False)
             if values is not None and column < len(values):
@@ -74,24 +72,15 @@ def distance_histogram(
 ) -> None:
     """Draw Figure 3 of the paper: distances between targets and the adversary's data.
 
-    Args:
-      path: the PNG file to write.
-      neighbours: distances of all targets to the images that the adversary has.
-      attacks: name -> mean MSE, drawn for comparison.
+    Mean errors of attacks, by name, are drawn for comparison.
     """
     figure = matplotlib.figure.Figure(figsize=(6.4, 3.4), dpi=120)
     axis = figure.subplots()
-    widths = np.diff(neighbours.edges)
-    axis.bar(
-        neighbours.edges[:-1],
-        neighbours.histogram,
-        width=widths,
-        align="edge",
-        color="0.8",
-    )
+    edges, shares = neighbours.edges, neighbours.histogram
+    axis.bar(edges[:-1], shares, width=np.diff(edges), align="edge", color="0.8")
     lines = [*attacks.items(), ("NN oracle", neighbours.mse.mean())]
-    for number, percentile in enumerate(PERCENTILES):
-        value = neighbours.percentiles[:, number].mean()
+    means = neighbours.percentiles.mean(axis=0)
+    for percentile, value in zip(PERCENTILES, means, strict=True):
         lines.append((f"percentile {percentile}", value))
     for number, (name, value) in enumerate(lines):
         axis.axvline(value, color=f"C{number}", label=f"{name} {value:.4f}")
@@ -113,14 +102,9 @@ def table(results: Mapping[str, Any]) -> str:
         f"  {'mean image':<26}{results['mean_image_mse']:>8.5f}",
     ]
     if results["epsilon"] is not None:
-        epsilon, of_target, label_bound = (
-            rero.rounded_up(value, 4)
-            for value in (
-                results["epsilon"],
-                results["epsilon_of_target"],
-                100 * results["label_bound"],
-            )
-        )
+        epsilon = rero.rounded_up(results["epsilon"], 4)
+        of_target = rero.rounded_up(results["epsilon_of_target"], 4)
+        label_bound = rero.rounded_up(100 * results["label_bound"], 4)
         lines += [
             f"differential privacy        epsilon {epsilon} at delta"
             f" {results['delta']:g}",

@@ -1,11 +1,9 @@
 """Build the `Report` of a finished `informed run` from the files of its work directory.
 
-`informed report` and `informed compare` use it, so a run has the same page as an audit.
-It sees the targets, as a page shows them.
+So a run has the same page as an audit. It sees the targets, as a page shows them.
 """
 
 import dataclasses
-import functools
 import json
 import time
 from pathlib import Path
@@ -23,20 +21,14 @@ from informed.metrics import judging
 from informed.play import Trial, blank
 from informed.report.document import VERSION, Report
 from shadow import files
-from shadow.data import Examples
 from shadow.factory import Factory
-from shadow.models import ShadowModels
 from shadow.records import ConfigurationMismatchError, NotMadeError
 from shadow.store import Store
-from shadow.victims import Victim
 from shadow.views import ViewConfig
 
 
 def report(
-    workdir: Path,
-    *,
-    shadow: str | None = None,
-    data_dir: str | None = None,
+    workdir: Path, *, shadow: str | None = None, data_dir: str | None = None
 ) -> Report:
     """Build the report of a run's folder.
 
@@ -48,9 +40,8 @@ def report(
       there have another configuration; ValueError: the folder is of another command.
     """
     started = time.monotonic()
-    run = _opened(workdir, shadow, data_dir)
-    targets, pool, trials = run.targets, run.pool, run.trials
-    baselines = judging.baselines(targets, pool)
+    run = _Run(workdir, shadow, data_dir)
+    targets, pool, trials, baselines = run.targets, run.pool, run.trials, run.baselines
     ids = np.asarray(run.released.array("test_indices"))
     verdicts = [judging.verdict(t, targets, pool, baselines) for t in trials]
     least = judging.thresholds(baselines)
@@ -60,7 +51,7 @@ def report(
         "kind": "run",
         "subject": _about(run),
         "preflight": None,
-        **_judged(run, trials, baselines),
+        **_judged(run),
         "records": rows,
         "bounds": {"rows": [], "why_not": "a report plays nothing"},
         "enough_minutes": None,
@@ -76,10 +67,8 @@ def report(
     # Number of records that every attack was tried on.
     tried = min((len(t.images) for t in trials if t.images is not None), default=0)
     order = [i for i in order if i < tried]
-    return Report(
-        values=files.finite(values),
-        pictures=ranked_records.pictures(order, targets, trials, baselines),
-    )
+    pictures = ranked_records.pictures(order, targets, trials, baselines)
+    return Report(values=files.finite(values), pictures=pictures)
 
 
 def compared(workdir: Path, *, shadow: str | None = None) -> dict[str, Any]:
@@ -87,106 +76,52 @@ def compared(workdir: Path, *, shadow: str | None = None) -> dict[str, Any]:
 
     Args, Raises: as for `report`.
     """
-    run = _opened(workdir, shadow, None)
-    return _judged(run, run.trials, judging.baselines(run.targets, run.pool))
+    return _judged(_Run(workdir, shadow, None))
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class _Run:
-    """A run's folder, opened.
+    """A run's folder, if it is finished and consistent; see `report`.
 
-    Attributes:
-      paths: its folders.
-      results: the contents of results.json.
-      experiment: its configuration.
-      shadows, released: the stores of its models.
-      truth: the released models and their targets, loaded.
-      developer: the factory that made the released models.
+    `pool` are all records that the adversary knows, `public` those of shadow models.
     """
 
-    paths: Paths
-    results: dict[str, Any]
-    experiment: Experiment
-    shadows: Store
-    released: Store
-    truth: ShadowModels
-    developer: Factory
-
-    @functools.cached_property
-    def targets(self) -> Examples:
-        """The targets of the released models."""
-        return stored.targets_of(self.released, self.truth)
-
-    @functools.cached_property
-    def public(self) -> Examples:
-        """The targets of the shadow models."""
-        return stored.targets(self.shadows)
-
-    @functools.cached_property
-    def pool(self) -> Examples:
-        """All records that the adversary knows."""
-        return self.developer.fixed.joined(self.public)
-
-    @property
-    def trials(self) -> list[Trial]:
-        """The result of every attack of the run."""
-        return [_trial(name, self) for name in self.experiment.played]
+    def __init__(self, workdir: Path, shadow: str | None, data_dir: str | None) -> None:
+        file = workdir / "results.json"
+        if not file.is_file():
+            raise NotMadeError(f"There is no results.json in {workdir}.", by="run")
+        self.results = json.loads(file.read_text())
+        if "configuration" not in self.results or "nn_oracle_mse" not in self.results:
+            raise ValueError(
+                f"Expected {workdir} to be a work directory of `informed run`; its"
+                " results.json is of another command."
+            )
+        self.experiment = Experiment.from_mapping(self.results["configuration"])
+        self.paths = Paths(workdir=workdir, shadow=shadow or workdir, data_dir=data_dir)
+        self.shadows, self.released = stored.stores(self.experiment, self.paths)
+        _require_evaluated(workdir, shadow=self.shadows, released=self.released)
+        self.developer = stored.factory_of(
+            self.experiment, self.released, role="released"
+        )
+        self.targets = stored.targets_of(self.released, self.released.read())
+        self.public = stored.targets(self.shadows)
+        self.pool = self.developer.fixed.joined(self.public)
+        self.baselines = judging.baselines(self.targets, self.pool)
+        self.trials = [_trial(name, self) for name in self.experiment.played]
 
 
-def _opened(workdir: Path, shadow: str | None, data_dir: str | None) -> _Run:
-    """Open a run's folder, if it is finished and consistent; see `report`."""
-    results = _results(workdir)
-    experiment = Experiment.from_mapping(results["configuration"])
-    paths = Paths(workdir=workdir, shadow=shadow or workdir, data_dir=data_dir)
-    shadows, released = stored.stores(experiment, paths)
-    _require_evaluated(workdir, shadow=shadows, released=released)
-    return _Run(
-        paths=paths,
-        results=results,
-        experiment=experiment,
-        shadows=shadows,
-        released=released,
-        truth=released.read(),
-        developer=stored.factory_of(experiment, released, role="released"),
-    )
-
-
-def _judged(
-    run: _Run, trials: list[Trial], baselines: list[judging.Baseline]
-) -> dict[str, Any]:
+def _judged(run: _Run) -> dict[str, Any]:
     """Return the rows of attacks and of baselines."""
-    targets, pool = run.targets, run.pool
+    known = run.targets, run.pool, run.baselines
     return {
-        "baselines": [judging.summary(b) for b in baselines],
+        "baselines": [judging.summary(b) for b in run.baselines],
         "attacks": [
-            judging.judge(t, targets, pool, baselines) | {"needs_minutes": None}
-            for t in trials
+            judging.judge(t, *known) | {"needs_minutes": None} for t in run.trials
         ],
     }
 
 
-def _results(workdir: Path) -> dict[str, Any]:
-    """Read the results that the run wrote.
-
-    Raises: NotMadeError, ValueError: see `report`.
-    """
-    file = workdir / "results.json"
-    if not file.is_file():
-        raise NotMadeError(f"There is no results.json in {workdir}.", by="run")
-    results = json.loads(file.read_text())
-    if "configuration" not in results or "nn_oracle_mse" not in results:
-        raise ValueError(
-            f"Expected {workdir} to be a work directory of `informed run`; its"
-            " results.json is of another command."
-        )
-    return results
-
-
 def _require_evaluated(workdir: Path, **stores: Store) -> None:
-    """Refuse models that were remade, on other data, since the run was evaluated.
-
-    Raises: ConfigurationMismatchError: they were remade; NotMadeError: see `report`.
-    """
+    """Refuse models that were remade, on other data, since the run was evaluated."""
     made = Stage.read(workdir, "evaluate")["configuration"]
     for name, store in stores.items():
         if made.get(f"{name}_fingerprint", store.fingerprint()) != store.fingerprint():
@@ -195,17 +130,6 @@ def _require_evaluated(workdir: Path, **stores: Store) -> None:
                 " evaluated on: they were made again since, of other data. Run"
                 " `informed run` again, or name their folder by --shadow."
             )
-
-
-def _seen(sees: str, experiment: Experiment, victim: Victim) -> str:
-    """Describe what an attack of this run sees of the released models.
-
-    Args:
-      sees: the field `sees` of the attack's row; see `registry`.
-    """
-    if sees == "weights":
-        return ViewConfig(precision=experiment.view.precision).what(victim)
-    return experiment.view.what(victim) if sees == "view" else sees
 
 
 def _trial(name: str, run: _Run) -> Trial:
@@ -219,7 +143,11 @@ def _trial(name: str, run: _Run) -> Trial:
     trainings = arrays.get("trainings")
     count = run.results["attacks"][name]["shadow_models"] if row.shadows else 0
     planned = len(arrays["images"])
-    sees = _seen(row.sees, run.experiment, run.developer.descent.victim)
+    views = {"view": run.experiment.view}
+    views["weights"] = ViewConfig(precision=run.experiment.view.precision)
+    sees = row.sees
+    if sees in views:
+        sees = views[sees].what(run.developer.descent.victim)
     if isinstance(settings, ReconnConfig) and settings.kind == "kernel":
         row = dataclasses.replace(row, about=registry.find("kernel").about)
     secret = _secret(run.developer)

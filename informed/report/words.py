@@ -1,8 +1,8 @@
 """Sentences of reports: state an audit's or a run's numbers, and what they don't show.
 
-The page (`html_page`), the commands and `str(Report)` show them; `values` are those of
-a `Report`. No sentence claims safety. If no attack succeeded, the sentence gives the
-upper end of the confidence interval, and says that this is no protection.
+`values` are those of a `Report`. No sentence claims safety. If no attack succeeded, the
+sentence gives the upper end of the confidence interval, and says that this is no
+protection.
 """
 
 import math
@@ -135,10 +135,7 @@ def verdict(values: Values) -> str:
 
 
 def remedy(values: Values) -> str:
-    """Say what to do, with numbers; "" if no attack succeeded, or noise is enough.
-
-    The noise is the least whose bound on any attack is the threshold of the audit.
-    """
+    """Say what to do, with numbers; "" if no attack succeeded, or noise is enough."""
     best, bounds = strongest(values), values.get("bounds") or {}
     least, privacy = bounds.get("calibrated"), bounds.get("privacy")
     if best is None or least is None or broken(bounds):
@@ -165,10 +162,10 @@ def remedy(values: Values) -> str:
         spent = f"epsilon {number_up(least['epsilon'])} at delta {bounds['delta']:g}"
         about.append(spent)
     accuracy = {row["noise_multiplier"]: row["accuracy"] for row in bounds["rows"]}
-    measured = accuracy.get(least["noise_multiplier"])
-    now, text = values["subject"]["accuracy"], ""
+    measured, text = accuracy.get(least["noise_multiplier"]), ""
     if measured is not None:
-        text = f" Accuracy with it: {percent(measured)} (now {percent(now)})."
+        now = percent(values["subject"]["accuracy"])
+        text = f" Accuracy with it: {percent(measured)} (now {now})."
     return (
         f"To stop it, train with noise multiplier {sigma} ({', '.join(about)}):"
         f" {names}.{text} `{least['command']}`"
@@ -176,25 +173,18 @@ def remedy(values: Values) -> str:
 
 
 def first_lines(values: Values) -> list[str]:
-    """Say what stands behind the verdict: a sentence or more each.
-
-    What to do, with numbers; what wasn't finished; how well the strongest attack did;
-    what bound there is.
-    """
+    """Say what stands behind the verdict: a sentence or more each."""
     last = "; ".join(_bounded(values))
     lines = [remedy(values), *unfinished(values), how_well(values)]
     return [*filter(None, lines), f"{last[0].upper()}{last[1:]}."]
 
 
 def unfinished(values: Values) -> list[str]:
-    """Name attacks that weren't finished or begun, and records that were left out.
-
-    Attacks that don't apply to such models aren't named.
-    """
+    """Name attacks that weren't finished or begun, and records that were left out."""
     lines, things = [], _things(values)
     for row in values["attacks"]:
         tried, planned = row["tried"], row["planned"]
-        if not (tried or row["applies"]):
+        if not (tried or row["applies"]):  # not to such models
             continue
         if tried and row["finished"] >= planned:
             if row["success"] and untaught(values, row):
@@ -275,32 +265,20 @@ def strongest(values: Values) -> Values | None:
     )
 
 
-def up_to(values: Values) -> tuple[str, str]:
-    """Return the largest upper end of the attacks' success intervals, and whose it is.
-
-    An attack that was finished for few records has a wider interval. The second text is
-    "" if it is the strongest attack.
-    """
-    row = max(rated(values), key=lambda row: row["success"]["high"])
-    whose, best = "", strongest(values)
-    if best is None or row["success"]["high"] > best["success"]["high"]:
-        whose = f' for the attack "{row["name"]}", finished for {row["finished"]}'
-    return percent_up(row["success"]["high"]), whose
-
-
 def how_well(values: Values) -> str:
-    """Say how well the strongest attack did, behind the verdict.
-
-    The attack's own remedy follows where `remedy` has no numbers.
-    """
+    """Say how well the strongest attack did; its remedy, if `remedy` has no numbers."""
     best, what = strongest(values), _things(values)[:-1]
     if best is None or untaught(values, best):
         return ""
     success, exact = best["success"], best["exact"]
     if not success["successes"]:
+        # An attack that was finished for few records has a wider interval.
+        row, whose = max(rated(values), key=lambda row: row["success"]["high"]), ""
+        if row["success"]["high"] > success["high"]:
+            whose = f' for the attack "{row["name"]}", finished for {row["finished"]}'
         return (
             f"No {what} was guessed better than without the model; the 95 % interval of"
-            f" that rate ends at {''.join(up_to(values))}."
+            f" that rate ends at {percent_up(row['success']['high'])}{whose}."
         )
     if not exact["successes"]:
         text = (
@@ -329,13 +307,14 @@ def how_well(values: Values) -> str:
 
 def guessed(known: Values) -> str:
     """Say what bound holds for whoever guesses as well as public records allow."""
+    priors = {
+        "fixed": "by the best fixed guess",
+        "nearest": "by the nearest public record",
+    }
     texts = [
         f"{percent_up(known[name]['gamma'])} for whoever guesses no better than {what}"
         f" ({percent_up(known[name]['kappa'])} without the model)"
-        for name, what in (
-            ("fixed", "by the best fixed guess"),
-            ("nearest", "by the nearest public record"),
-        )
+        for name, what in priors.items()
     ]
     return (
         f"At noise multiplier {number_up(known['noise_multiplier'])}, a reconstruction"

@@ -1,4 +1,4 @@
-import json
+import dataclasses
 
 import numpy as np
 import pytest
@@ -10,7 +10,8 @@ from reconn import kernel
 from reconn.kernel import Kernel
 from reconn.ridge import RIDGES, Regression, squared_errors
 from reconn.shrinkage import Shrinkage
-from shadow import ConfigurationMismatchError, Knowledge, ShadowModels, publish
+from shadow import ConfigurationMismatchError, ShadowModels
+from tests.reconn.planted import history, part, read_out, train
 
 
 @pytest.fixture
@@ -22,22 +23,17 @@ def planted(digits, rng):
     return ShadowModels(weights=np.tanh(bent / 8), images=images, labels=labels)
 
 
-def read_out(attack, weights):
-    return attack(publish(weights), Knowledge()).images
-
-
 METHODS = {
     "kernel": Kernel(),
     "network": reconn.Network(module=reconn.mlp(widths=(8,)), epochs=1),
 }
 
 
-def part(models, rows):
-    return ShadowModels(
-        weights=models.weights[rows],
-        images=models.images[rows],
-        labels=models.labels[rows],
-    )
+def fitted(models, config):
+    """A fit on these models, which validate it too."""
+    rows = models.weights, models.images, models.labels
+    model, _ = kernel.fit(*rows, config, validation=rows)
+    return model
 
 
 def test_against_scikit_learn(planted):
@@ -45,7 +41,9 @@ def test_against_scikit_learn(planted):
     config = Kernel(scale=3.0, ridge=1e-2)
     rows = planted.labels == 4
     x, images = planted.weights[rows], planted.images[rows]
-    found, _ = kernel.fit(x[:60], images[:60], np.full(60, 4), config, progress=False)
+    found = dataclasses.replace(
+        fitted(part(planted, np.flatnonzero(rows)[:60]), config), second={}, mixed=False
+    )
     squared = pairwise_distances(x[:60].astype(float)) ** 2
     scale = 3.0 * np.median(squared[np.triu_indices(60, 1)])
 
@@ -66,23 +64,21 @@ def test_a_planted_target_is_read_back(planted, key, tmp_path):
     """Unseen targets and their labels; shuffled weights teach nothing."""
     seen, unseen = part(planted, slice(0, 800)), part(planted, slice(800, None))
 
-    def train(models, name):
-        return reconn.train(
-            models, Kernel(), key=key, workdir=tmp_path / name, progress=False
-        )
+    def kernel_of(models, name):
+        return train(models, Kernel(), key=key, workdir=tmp_path / name)
 
-    found = train(seen, "true")
+    found = kernel_of(seen, "true")
     errors = np.mean((read_out(found, unseen.weights) - unseen.images) ** 2)
     baseline = np.mean((seen.images.mean(axis=0) - unseen.images) ** 2)
     assert errors < 0.25 * baseline
     inputs = found.standardiser(unseen.weights)
     assert np.mean(found.model.labelled(inputs)[1] == unseen.labels) > 0.9
-    (line,) = (tmp_path / "true" / "metrics.jsonl").read_text().splitlines()
-    assert json.loads(line)["validation_mse"] < 0.3 * baseline
+    (line,) = history(tmp_path / "true")
+    assert line["validation_mse"] < 0.3 * baseline
     shuffled = ShadowModels(
         weights=seen.weights[::-1], images=seen.images, labels=seen.labels
     )
-    control = train(shuffled, "control")
+    control = kernel_of(shuffled, "control")
     assert (
         np.mean((read_out(control, unseen.weights) - unseen.images) ** 2)
         > 0.8 * baseline
@@ -90,24 +86,22 @@ def test_a_planted_target_is_read_back(planted, key, tmp_path):
     # What was saved is what was trained, and another run isn't mixed up with it.
     loaded = reconn.load(tmp_path / "true")
     np.testing.assert_array_equal(
-        read_out(loaded, unseen.weights),
-        read_out(found, unseen.weights),
+        read_out(loaded, unseen.weights), read_out(found, unseen.weights)
     )
-    again = train(seen, "true")
+    again = kernel_of(seen, "true")
     np.testing.assert_array_equal(
-        read_out(again, unseen.weights),
-        read_out(found, unseen.weights),
+        read_out(again, unseen.weights), read_out(found, unseen.weights)
     )
     other = Kernel(ridge=0.1)
     with pytest.raises(ConfigurationMismatchError, match="ridge"):
-        reconn.train(seen, other, key=key, workdir=tmp_path / "true", progress=False)
+        train(seen, other, key=key, workdir=tmp_path / "true")
 
 
 @pytest.mark.parametrize("kind", ["kernel", "network"])
 def test_a_flipped_bit_in_a_kept_reconstructor_is_refused(
     planted, key, tmp_path, rng, kind
 ):
-    reconn.train(planted, METHODS[kind], key=key, workdir=tmp_path, progress=False)
+    train(planted, METHODS[kind], key=key, workdir=tmp_path)
     files = [tmp_path / "reconstructor.safetensors", *tmp_path.glob("kernel/*.npy")]
     for file in files:
         whole = file.read_bytes()
@@ -123,7 +117,7 @@ def test_a_flipped_bit_in_a_kept_reconstructor_is_refused(
 def test_a_model_that_validates_is_checked_as_those_that_teach(planted, key, tmp_path):
     planted.weights[-1, 0] = np.nan
     with pytest.raises(ValueError, match="found NaN or infinity"):
-        reconn.train(planted, Kernel(), key=key, workdir=tmp_path, progress=False)
+        train(planted, Kernel(), key=key, workdir=tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["kernel", "network"])
@@ -141,10 +135,9 @@ def test_under_noise_no_attack_is_worse_than_knowing_nothing(
     method = Kernel(validation_fraction=0.2)
     if kind == "network":
         method = reconn.Network(module=module, epochs=8, validation_fraction=0.2)
-    found = reconn.train(seen, method, key=key, workdir=tmp_path, progress=False)
+    found = train(seen, method, key=key, workdir=tmp_path)
     errors = np.mean(
-        (read_out(found, unseen.weights) - unseen.images) ** 2,
-        axis=(1, 2, 3),
+        (read_out(found, unseen.weights) - unseen.images) ** 2, axis=(1, 2, 3)
     )
     mean = seen.images.mean(axis=0)
     nothing = np.mean((mean - unseen.images) ** 2, axis=(1, 2, 3))
@@ -152,8 +145,7 @@ def test_under_noise_no_attack_is_worse_than_knowing_nothing(
     assert apart.mean() < 3 * apart.std() / np.sqrt(len(apart)) + 1e-6
     loaded = reconn.load(tmp_path)
     np.testing.assert_array_equal(
-        read_out(loaded, unseen.weights),
-        read_out(found, unseen.weights),
+        read_out(loaded, unseen.weights), read_out(found, unseen.weights)
     )
 
 
@@ -187,24 +179,16 @@ def test_labels_with_one_model_or_few_votes(planted):
     rows = np.flatnonzero(planted.labels < 3)[:80]
     lonely = np.flatnonzero(planted.labels == 7)[:1]
     some = part(planted, np.concatenate([rows, lonely]))
-    config = Kernel(voters=40)
-    found, _ = kernel.fit(
-        some.weights, some.images, some.labels, config, progress=False
-    )
+    found = fitted(some, Kernel(voters=40))
     assert np.isfinite(found(planted.weights)).all()
     np.testing.assert_allclose(
-        found.of_label[7](some.weights[-1:])[0],
-        some.images[-1].ravel(),
-        atol=1e-6,
+        found.of_label[7](some.weights[-1:])[0], some.images[-1].ravel(), atol=1e-6
     )
 
 
 def test_a_crash_while_saving_leaves_nothing_whole(planted, tmp_path, monkeypatch):
     some = part(planted, slice(0, 60))
-    config = Kernel()
-    found, _ = kernel.fit(
-        some.weights, some.images, some.labels, config, progress=False
-    )
+    found = fitted(some, Kernel())
     written = []
 
     def write(path, values):
@@ -217,10 +201,3 @@ def test_a_crash_while_saving_leaves_nothing_whole(planted, tmp_path, monkeypatc
         kernel.save(found, tmp_path)
     with pytest.raises(FileNotFoundError, match="no kernel regression"):
         kernel.load(tmp_path, some.image_shape)
-
-
-def test_bad_input():
-    with pytest.raises(ValueError, match=r"ridge > 0 and finite, got 0"):
-        Kernel(ridge=0.0)
-    with pytest.raises(ValueError, match=r"voters >= 1"):
-        Kernel(voters=0)

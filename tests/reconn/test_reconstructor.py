@@ -15,6 +15,7 @@ import reconn
 from shadow import ConfigurationMismatchError, Knowledge, ShadowModels, publish
 from shadow.known import Known, rows_of
 from shadow.threat import Attack
+from tests.reconn.planted import train
 
 FRESH = """
 import sys
@@ -64,29 +65,21 @@ def test_a_network_of_ones_own_is_loaded_in_another_process(
 ):
     """Without its source; for another number of releases too; bit for bit."""
     pytest.importorskip("flatbuffers")
-    attack = reconn.train(
-        models, network(module), key=key, workdir=tmp_path / "run", progress=False
-    )
+    attack = train(models, network(module), key=key, workdir=tmp_path / "run")
     np.save(tmp_path / "weights.npy", models.weights[:7])
     arguments = [tmp_path / name for name in ("run", "weights.npy", "images.npy")]
     program = [sys.executable, "-c", FRESH, *map(str, arguments)]
     subprocess.run(program, check=True)
     guess = attack(publish(models.weights[:7]), Knowledge())
     np.testing.assert_array_equal(np.load(tmp_path / "images.npy"), guess.images)
-    tuned = reconn.train(
-        models,
-        network(module),
-        key=key,
-        start=reconn.load(tmp_path / "run"),
-        progress=False,
-    )
+    tuned = train(models, network(module), key=key, start=reconn.load(tmp_path / "run"))
     assert tuned.errors.shape == (4, 8, 8, 1)
 
 
 def test_another_module_or_optimiser_is_refused_by_its_name(models, key, tmp_path):
     pytest.importorskip("flatbuffers")
-    run = {"key": key, "workdir": tmp_path, "progress": False}
-    reconn.train(models, network(of_haiku), **run)
+    run = {"key": key, "workdir": tmp_path}
+    train(models, network(of_haiku), **run)
 
     def wider(inputs, *, training):
         return of_haiku(2 * inputs, training=training)
@@ -97,10 +90,10 @@ def test_another_module_or_optimiser_is_refused_by_its_name(models, key, tmp_pat
         (network(of_haiku, loss=reconn.Loss(mae=0.5)), "network.loss.mae"),
     ):
         with pytest.raises(ConfigurationMismatchError, match=f"{name}: .* there"):
-            reconn.train(models, other, **run)
+            train(models, other, **run)
     # The same computation, written down elsewhere, is the same.
     again = network(lambda inputs, *, training: of_haiku(inputs, training=training))
-    reconn.train(models, again, **run)
+    train(models, again, **run)
 
 
 def test_modules_that_are_none_are_refused(models, key):
@@ -109,7 +102,7 @@ def test_modules_that_are_none_are_refused(models, key):
         (lambda inputs, *, training: inputs, r"module to return images of shape"),
     ):
         with pytest.raises(ValueError, match=message):
-            reconn.train(models, network(module), key=key, progress=False)
+            train(models, network(module), key=key)
 
 
 def test_without_a_folder_the_same_and_nothing_is_kept(
@@ -119,10 +112,10 @@ def test_without_a_folder_the_same_and_nothing_is_kept(
     for name, method in (("kernel", reconn.Kernel()), ("network", network(of_haiku))):
         if name == "network":
             pytest.importorskip("flatbuffers")
-        alone = reconn.train(models, method, key=key, progress=False)
+        alone = train(models, method, key=key)
         assert not list(tmp_path.iterdir())
         folder = tmp_path / "run"
-        reconn.train(models, method, key=key, workdir=folder / name, progress=False)
+        train(models, method, key=key, workdir=folder / name)
         release = publish(models.weights[:5])
         np.testing.assert_array_equal(
             alone(release, Knowledge()).images,
@@ -135,7 +128,7 @@ def test_without_a_folder_the_same_and_nothing_is_kept(
 
 def test_known_pixels_use_the_errors_on_the_models_that_validate(models, key, tmp_path):
     method = reconn.Kernel(models=60, validation_fraction=0.25)
-    attack = reconn.train(models, method, key=key, workdir=tmp_path, progress=False)
+    attack = train(models, method, key=key, workdir=tmp_path)
     release = publish(models.weights[45:60])
     errors = models.images[45:60] - attack(release, Knowledge()).images
     np.testing.assert_allclose(attack.errors, errors, atol=1e-6)
@@ -148,7 +141,7 @@ def test_known_pixels_use_the_errors_on_the_models_that_validate(models, key, tm
 
 
 def test_it_is_an_attack_and_a_release_of_another_view_is_refused(models, key):
-    attack = reconn.train(models, reconn.Kernel(), key=key, progress=False)
+    attack = train(models, reconn.Kernel(), key=key)
     assert isinstance(attack, Attack)
     view = reconn.trainer.EVERYTHING.__class__(columns=np.arange(30), params=30)
     with pytest.raises(ValueError, match="Expected a release of all weights"):
@@ -156,7 +149,7 @@ def test_it_is_an_attack_and_a_release_of_another_view_is_refused(models, key):
 
 
 def test_folders_of_earlier_versions_are_named(models, key, tmp_path):
-    reconn.train(models, reconn.Kernel(), key=key, workdir=tmp_path, progress=False)
+    train(models, reconn.Kernel(), key=key, workdir=tmp_path)
     file = tmp_path / "run.json"
     record = json.loads(file.read_text())
     record["versions"]["revision of kernel"] = 1

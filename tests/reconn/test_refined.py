@@ -9,17 +9,11 @@ import pytest
 
 import reconn
 from reconn import features, kernel
-from reconn.input_layout import InputLayout
-from reconn.pictures import Pictures
-from shadow import (
-    ConfigurationMismatchError,
-    Knowledge,
-    ShadowModels,
-    checks,
-    publish,
-)
+from reconn.input_layout import InputLayout, Pictures
+from shadow import ConfigurationMismatchError, Knowledge, ShadowModels, checks, publish
 from shadow.victims import Slice
 from shadow.views import EVERYTHING, Layers
+from tests.reconn.planted import part, train
 
 SHAPE, UNITS = (4, 4, 1), 3
 LAYOUT = (
@@ -46,11 +40,6 @@ def planted(digits, rng):
     )
 
 
-def part(models, rows):
-    arrays = {n: getattr(models, n)[rows] for n in ("weights", "images", "labels")}
-    return dataclasses.replace(models, **arrays)
-
-
 def refined(**fields):
     defaults = {"module": reconn.residual_cnn(channels=16, blocks=1), "epochs": 20}
     return reconn.Refined(**defaults | fields)
@@ -63,7 +52,7 @@ def errors(images, models):
 def test_it_is_nearer_than_the_kernel_on_unseen_targets(planted, key, tmp_path):
     seen, unseen = part(planted, slice(0, 360)), part(planted, slice(360, None))
     method = refined(validation_fraction=0.15)
-    attack = reconn.train(seen, method, key=key, workdir=tmp_path, progress=False)
+    attack = train(seen, method, key=key, workdir=tmp_path)
     release = publish(unseen.weights)
     guess = attack(release, Knowledge())
     alone, labels = attack.model.kernel.labelled(attack.standardiser(unseen.weights))
@@ -72,14 +61,14 @@ def test_it_is_nearer_than_the_kernel_on_unseen_targets(planted, key, tmp_path):
     np.testing.assert_array_equal(guess.labels, labels)
     again = reconn.load(tmp_path)(release, Knowledge())
     np.testing.assert_array_equal(again.images, guess.images)
-    resumed = reconn.train(seen, method, key=key, workdir=tmp_path, progress=False)
+    resumed = train(seen, method, key=key, workdir=tmp_path)
     np.testing.assert_array_equal(resumed(release, Knowledge()).images, guess.images)
 
 
 def test_where_theta_says_nothing_it_is_the_kernel(planted, key, rng):
     weights = rng.normal(size=planted.weights.shape).astype(np.float32)
     models = dataclasses.replace(planted, weights=weights)
-    attack = reconn.train(models, refined(epochs=2), key=key, progress=False)
+    attack = train(models, refined(epochs=2), key=key)
     assert attack.model.weight == 0
     inputs = attack.standardiser(weights[:20])
     np.testing.assert_array_equal(
@@ -118,7 +107,7 @@ def test_left_out_looks_are_those_of_a_kernel_without_the_model(planted):
     """
     x = planted.weights[:150]
     rows = [x, planted.images[:150], np.arange(150) % 2]
-    settings = {"kernel": reconn.Kernel(ridge=0.1), "progress": False}
+    settings = {"kernel": reconn.Kernel(ridge=0.1), "validation": tuple(rows)}
     _, left_out = kernel.fit(*rows, leave_out=True, **settings)
     for i in (3, 80):
         others = [np.delete(values, i, axis=0) for values in rows]
@@ -140,12 +129,12 @@ def test_a_module_of_ones_own_corrects_the_guess(planted, key):
         return shift + 0 * images[..., :1]
 
     method = refined(module=hk.transform(module), epochs=1)
-    attack = reconn.train(planted, method, key=key, progress=False)
+    attack = train(planted, method, key=key)
     assert attack(publish(planted.weights[:3]), Knowledge()).images.shape == (3, *SHAPE)
     for channels in (slice(None), slice(0, 0)):
         wrong = refined(module=lambda images, *_, training, c=channels: images[..., c])
         with pytest.raises(checks.FieldError, match=r"a correction of shape"):
-            reconn.train(planted, wrong, key=key, progress=False)
+            train(planted, wrong, key=key)
 
 
 @pytest.mark.parametrize(
@@ -164,14 +153,14 @@ def test_another_layout_is_another_training(planted, key, tmp_path):
     """The same numbers with other arrays as pictures aren't gone on with."""
     module = reconn.residual_cnn(channels=4, blocks=1)
     method = reconn.Network(module=module, epochs=1)
-    settings = {"key": key, "workdir": tmp_path, "progress": False}
-    reconn.train(planted, method, **settings)
+    settings = {"key": key, "workdir": tmp_path}
+    train(planted, method, **settings)
     bias, dense, output = LAYOUT
     moved = dataclasses.replace(dense, start=2, stop=50)
     layout = (dataclasses.replace(bias, stop=2, shape=(2,)), moved, output)
     other = dataclasses.replace(planted, layout=layout)
     with pytest.raises(ConfigurationMismatchError, match="pictures"):
-        reconn.train(other, method, **settings)
+        train(other, method, **settings)
 
 
 def test_a_network_sees_pictures_too(planted, key):
@@ -179,7 +168,7 @@ def test_a_network_sees_pictures_too(planted, key):
     module = reconn.residual_cnn(channels=16, blocks=1)
     rate = reconn.adam_cosine(learning_rate=3e-3)
     method = reconn.Network(module=module, optimiser=rate, epochs=20, batch_size=32)
-    attack = reconn.train(seen, method, key=key, progress=False)
+    attack = train(seen, method, key=key)
     guess = attack(publish(unseen.weights), Knowledge()).images
     mean = np.broadcast_to(seen.images.mean(axis=0), guess.shape)
     assert errors(guess, unseen).mean() < 0.5 * errors(mean, unseen).mean()
@@ -191,10 +180,10 @@ def test_a_layout_of_other_weights_is_refused(planted):
 
 
 def test_a_kernel_that_is_loaded_keeps_its_metrics(planted, key, tmp_path):
-    settings = {"key": key, "workdir": tmp_path, "progress": False}
-    reconn.train(planted, reconn.Kernel(), **settings)
+    settings = {"key": key, "workdir": tmp_path}
+    train(planted, reconn.Kernel(), **settings)
     metrics = (tmp_path / "metrics.jsonl").read_bytes()
-    reconn.train(planted, reconn.Kernel(), **settings)
+    train(planted, reconn.Kernel(), **settings)
     assert (tmp_path / "metrics.jsonl").read_bytes() == metrics
 
 

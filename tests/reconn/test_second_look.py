@@ -117,9 +117,8 @@ def test_labels_are_told_by_the_features_that_differ(rng):
     features = np.concatenate([telling, rng.normal(size=(400, 998))], axis=1)
     features = features.astype(np.float32)
     images = rng.random((400, 2, 2, 1), np.float32)
-    found, _ = kernel.fit(
-        features[:200], images[:200], labels[:200], Kernel(), progress=False
-    )
+    rows = features[:200], images[:200], labels[:200]
+    found, _ = kernel.fit(*rows, Kernel(), validation=rows, progress=False)
     assert np.mean(found.labelled(features[200:])[1] == labels[200:]) > 0.95
     plain = dataclasses.replace(
         found,

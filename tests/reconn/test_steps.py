@@ -26,8 +26,8 @@ def feed(rng):
     )
 
 
-def run_of(feed, builder=reconn.mlp, **settings):
-    return Steps(
+def run_of(feed, builder=reconn.mlp, resident=None):
+    run = Steps(
         modules.build(
             builder(**LAYERS),
             InputLayout(num_features=20, image_shape=feed.arrays[1].shape[1:]),
@@ -38,8 +38,9 @@ def run_of(feed, builder=reconn.mlp, **settings):
         epochs=EPOCHS,
         key=jax.random.key(0),
         placement=Placement.of(None),
-        **settings,
     )
+    run._resident = resident
+    return run
 
 
 def trained(run):

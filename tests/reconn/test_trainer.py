@@ -9,14 +9,8 @@ import pytest
 
 import reconn
 from reconn import network, trainer
-from shadow import (
-    ConfigurationMismatchError,
-    Knowledge,
-    ShadowModels,
-    devices,
-    publish,
-    safetensors,
-)
+from shadow import ConfigurationMismatchError, ShadowModels, devices, safetensors
+from tests.reconn.planted import history, part, read_out, train
 
 SHAPE = (4, 4, 1)
 
@@ -31,14 +25,6 @@ def planted(digits, rng):
     return ShadowModels(weights=weights, images=images, labels=digits.labels[:300])
 
 
-def part(models, rows):
-    return ShadowModels(
-        weights=models.weights[rows],
-        images=models.images[rows],
-        labels=models.labels[rows],
-    )
-
-
 def config(**fields):
     defaults = {
         "module": reconn.mlp(widths=(64,)),
@@ -49,18 +35,12 @@ def config(**fields):
     return reconn.Network(**(defaults | fields))
 
 
-def read_out(attack, weights):
-    return attack(publish(weights), Knowledge()).images
-
-
 def test_a_planted_target_is_read_back(planted, key, tmp_path):
     """Unseen targets, far closer than the mean image; permuted weights teach none."""
     seen, unseen = part(planted, slice(0, 250)), part(planted, slice(250, None))
 
     def error(models, workdir):
-        found = reconn.train(
-            models, config(epochs=60), key=key, workdir=workdir, progress=False
-        )
+        found = train(models, config(epochs=60), key=key, workdir=workdir)
         return np.mean((read_out(found, unseen.weights) - unseen.images) ** 2)
 
     baseline = np.mean((seen.images.mean(axis=0) - unseen.images) ** 2)
@@ -77,15 +57,8 @@ def test_every_optimiser_and_schedule_learns(planted, key, tmp_path, recipe, dec
     optimiser = dataclasses.replace(
         recipe(learning_rate=3e-3, warmup_epochs=1.0), decays=decays
     )
-    reconn.train(
-        planted,
-        config(optimiser=optimiser),
-        key=key,
-        workdir=tmp_path,
-        progress=False,
-    )
-    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
-    errors = [json.loads(line)["validation_mse"] for line in lines]
+    train(planted, config(optimiser=optimiser), key=key, workdir=tmp_path)
+    errors = [line["validation_mse"] for line in history(tmp_path)]
     assert len(errors) == 12
     assert min(errors) < 0.7 * errors[0]
 
@@ -97,9 +70,7 @@ class Interrupt(Exception):
 def test_an_interrupted_run_ends_in_the_same_weights(
     planted, key, tmp_path, monkeypatch
 ):
-    whole = reconn.train(
-        planted, config(), key=key, workdir=tmp_path / "whole", progress=False
-    )
+    whole = train(planted, config(), key=key, workdir=tmp_path / "whole")
     left = [5]
 
     def stop():
@@ -107,23 +78,18 @@ def test_an_interrupted_run_ends_in_the_same_weights(
         if not left[0]:
             raise Interrupt
 
-    again = {"key": key, "workdir": tmp_path / "again", "progress": False}
+    again = {"key": key, "workdir": tmp_path / "again"}
     monkeypatch.setattr(network, "_CHECKPOINT_SECONDS", 0.0)
     monkeypatch.setattr(network, "_CHECKPOINT_SHARE", 0.0)
     with pytest.raises(Interrupt):
-        reconn.train(planted, config(), **again, on_epoch=stop)
+        train(planted, config(), **again, on_epoch=stop)
     epochs = []
-    resumed = reconn.train(
-        planted, config(), **again, on_epoch=lambda: epochs.append(1)
-    )
+    resumed = train(planted, config(), **again, on_epoch=lambda: epochs.append(1))
     assert len(epochs) == 12 - 4, "four epochs had been saved"
     jax.tree.map(
         np.testing.assert_array_equal, resumed.model.params, whole.model.params
     )
-    histories = [
-        [json.loads(line) for line in (tmp_path / run / "metrics.jsonl").open()]
-        for run in ("whole", "again")
-    ]
+    histories = [history(tmp_path / run) for run in ("whole", "again")]
     for line in (*histories[0], *histories[1]):
         del line["seconds"]
     assert histories[0] == histories[1]
@@ -137,8 +103,8 @@ def test_features_that_do_not_fit_into_memory_are_mapped(
     planted, key, tmp_path, monkeypatch
 ):
     """The same weights to the bit, and no file left behind."""
-    run = {"key": key, "progress": False}
-    held = reconn.train(planted, config(), workdir=tmp_path / "held", **run)
+    run = {"key": key}
+    held = train(planted, config(), workdir=tmp_path / "held", **run)
     monkeypatch.setattr(devices, "memory_bytes", lambda: 0)
     seen = []
 
@@ -146,9 +112,7 @@ def test_features_that_do_not_fit_into_memory_are_mapped(
         (file,) = (tmp_path / "mapped").glob("features-*.npy")
         seen.append(file.stat().st_size)
 
-    mapped = reconn.train(
-        planted, config(), workdir=tmp_path / "mapped", **run, on_epoch=look
-    )
+    mapped = train(planted, config(), workdir=tmp_path / "mapped", **run, on_epoch=look)
     assert min(seen) >= 300 * 40 * 4
     assert not list((tmp_path / "mapped").glob("features-*.npy"))
     jax.tree.map(np.testing.assert_array_equal, held.model.params, mapped.model.params)
@@ -156,14 +120,13 @@ def test_features_that_do_not_fit_into_memory_are_mapped(
 
 def test_the_best_epoch_is_kept(planted, key, tmp_path):
     """With a learning rate that forgets, the last epoch isn't the best one."""
-    found = reconn.train(
+    found = train(
         planted,
         config(optimiser=optax.adamw(0.05, weight_decay=0.0), epochs=15),
         key=key,
         workdir=tmp_path,
-        progress=False,
     )
-    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").open()]
+    lines = history(tmp_path)
     errors = [line["validation_mse"] for line in lines]
     assert min(errors) < errors[-1]
     unseen = part(planted, slice(285, None))  # the last 5 % validate
@@ -181,10 +144,8 @@ def test_validation_models_are_never_trained_on(planted, key, tmp_path):
     )
     losses = []
     for name, models in (("one", planted), ("other", changed)):
-        reconn.train(models, config(), key=key, workdir=tmp_path / name, progress=False)
-        lines = [
-            json.loads(line) for line in (tmp_path / name / "metrics.jsonl").open()
-        ]
+        train(models, config(), key=key, workdir=tmp_path / name)
+        lines = history(tmp_path / name)
         losses.append([line["train_loss"] for line in lines])
         assert len(lines) == 12
     assert losses[0] == losses[1]
@@ -201,7 +162,7 @@ def test_nan_stops_with_the_place(planted, key, tmp_path):
     with pytest.raises(
         FloatingPointError, match=r"nan in epoch 1, step \d+ of 17.*learning rate"
     ):
-        reconn.train(broken, config(), key=key, workdir=tmp_path, progress=False)
+        train(broken, config(), key=key, workdir=tmp_path)
 
 
 def test_nan_in_validation_stops_too(planted, key, tmp_path):
@@ -210,24 +171,24 @@ def test_nan_in_validation_stops_too(planted, key, tmp_path):
     labels = planted.labels
     broken = ShadowModels(weights=weights, images=planted.images, labels=labels)
     with pytest.raises(ValueError, match="such as number 299"):
-        reconn.train(broken, config(), key=key, workdir=tmp_path, progress=False)
+        train(broken, config(), key=key, workdir=tmp_path)
     broken = ShadowModels(weights=planted.weights, images=images, labels=labels)
     with pytest.raises(FloatingPointError, match="validation error became nan"):
-        reconn.train(broken, config(), key=key, workdir=tmp_path, progress=False)
+        train(broken, config(), key=key, workdir=tmp_path)
 
 
 def test_another_run_in_the_same_folder_is_refused(planted, key, tmp_path):
     """Other models, another key or configuration never resume a checkpoint."""
-    arguments = {"workdir": tmp_path, "progress": False}
-    first = reconn.train(planted, config(), key=key, **arguments)
+    arguments = {"workdir": tmp_path}
+    first = train(planted, config(), key=key, **arguments)
     other = part(planted, slice(0, 299))
     with pytest.raises(ConfigurationMismatchError, match="models"):
-        reconn.train(other, config(), key=key, **arguments)
+        train(other, config(), key=key, **arguments)
     with pytest.raises(ConfigurationMismatchError, match="key"):
-        reconn.train(planted, config(), key=jax.random.key(7), **arguments)
+        train(planted, config(), key=jax.random.key(7), **arguments)
     with pytest.raises(ConfigurationMismatchError, match=r"clip: 10\.0 there, 9\.0"):
-        reconn.train(planted, config(clip=9.0), key=key, **arguments)
-    again = reconn.train(planted, config(), key=key, **arguments)
+        train(planted, config(clip=9.0), key=key, **arguments)
+    again = train(planted, config(), key=key, **arguments)
     jax.tree.map(np.testing.assert_array_equal, first.model.params, again.model.params)
 
 
@@ -244,7 +205,7 @@ def test_a_run_whose_folder_another_has_taken_keeps_nothing(
         """The other trains at the same time; its reading is interrupted."""
         monkeypatch.setattr(trainer.features, "read", interrupted)
         with pytest.raises(Interrupt):
-            reconn.train(planted, other, key=key, workdir=tmp_path, progress=False)
+            train(planted, other, key=key, workdir=tmp_path)
         return read(*arguments, **named)
 
     def interrupted(*arguments, **named):
@@ -252,22 +213,20 @@ def test_a_run_whose_folder_another_has_taken_keeps_nothing(
 
     monkeypatch.setattr(trainer.features, "read", meanwhile)
     with pytest.raises(ConfigurationMismatchError, match="begun anew"):
-        reconn.train(planted, own, key=key, workdir=tmp_path, progress=False)
+        train(planted, own, key=key, workdir=tmp_path)
     monkeypatch.undo()
     with pytest.raises(FileNotFoundError, match="is not finished"):
         reconn.load(tmp_path)
-    found = reconn.train(planted, other, key=key, workdir=tmp_path, progress=False)
+    found = train(planted, other, key=key, workdir=tmp_path)
     assert found.standardiser.clip == 9.0
 
 
 def test_what_is_not_finished_is_not_loaded(planted, key, tmp_path):
     with pytest.raises(FileNotFoundError, match="no reconstructor"):
         reconn.load(tmp_path)
-    reconn.train(planted, config(), key=key, workdir=tmp_path, progress=False)
+    train(planted, config(), key=key, workdir=tmp_path)
     with pytest.raises(ConfigurationMismatchError, match=r"network.epochs: 12 there"):
-        reconn.train(
-            planted, config(epochs=20), key=key, workdir=tmp_path, progress=False
-        )
+        train(planted, config(epochs=20), key=key, workdir=tmp_path)
     reconn.load(tmp_path)
     (tmp_path / "reconstructor.safetensors").unlink()
     with pytest.raises(FileNotFoundError, match="is not finished"):
@@ -276,14 +235,10 @@ def test_what_is_not_finished_is_not_loaded(planted, key, tmp_path):
 
 def test_the_file_of_a_finished_one_is_all_that_it_takes(planted, key, tmp_path):
     """Without checkpoints; clipped as it was; arrays under their names."""
-    trained = reconn.train(
-        planted, config(clip=1.5), key=key, workdir=tmp_path, progress=False
-    )
+    trained = train(planted, config(clip=1.5), key=key, workdir=tmp_path)
     shutil.rmtree(tmp_path / "checkpoints")
     with pytest.raises(ConfigurationMismatchError, match="epochs"):
-        reconn.train(
-            planted, config(epochs=3), key=key, workdir=tmp_path, progress=False
-        )
+        train(planted, config(epochs=3), key=key, workdir=tmp_path)
     loaded, far = reconn.load(tmp_path), 9 * planted.weights
     np.testing.assert_array_equal(read_out(loaded, far), read_out(trained, far))
     assert np.abs(loaded.standardiser(far)).max() == 1.5
@@ -308,11 +263,22 @@ def test_the_file_of_a_finished_one_is_all_that_it_takes(planted, key, tmp_path)
         (lambda: config(kept="least"), r"kept to be one of best, last"),
         (lambda: config(module="mlp"), r"module to be a Haiku function.*got 'mlp'"),
         (lambda: config(optimiser="adam"), r"optimiser to be an optimiser of optax"),
+        # It would be taken for a function of the number of steps.
+        (lambda: config(optimiser=optax.adam), r"call optax\.adam with its learning"),
+        (lambda: reconn.Kernel(ridge=0.0), r"ridge > 0 and finite, got 0"),
+        (lambda: reconn.Kernel(voters=0), r"voters >= 1"),
+        (lambda: reconn.Loss(lpips=-1.0), r"lpips >= 0, got -1"),
+        (lambda: reconn.Loss(mae=0.0, mse=0.0, adversarial=1.0), "nothing else ties"),
     ],
 )
 def test_bad_settings_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_an_optimiser_of_optax_or_a_function_of_the_steps_is_taken():
+    config(optimiser=optax.adam(1e-3))
+    config(optimiser=lambda total, epoch: optax.adam(1.0 / total))
 
 
 def test_fine_tuning_begins_where_another_network_ended(planted, key, tmp_path):
@@ -321,15 +287,11 @@ def test_fine_tuning_begins_where_another_network_ended(planted, key, tmp_path):
     unseen = part(planted, slice(240, None))
     few.weights[:, 3] = 0.5  # another fixed set leaves other weights where they were
     unseen.weights[:, 3] = 0.5
-    one = reconn.train(
-        first, config(epochs=40), key=key, workdir=tmp_path / "one", progress=False
-    )
+    one = train(first, config(epochs=40), key=key, workdir=tmp_path / "one")
     short = config(epochs=3)
 
     def error(workdir, **named):
-        found = reconn.train(
-            few, short, key=key, workdir=workdir, progress=False, **named
-        )
+        found = train(few, short, key=key, workdir=workdir, **named)
         return np.mean((read_out(found, unseen.weights) - unseen.images) ** 2)
 
     tuned = error(tmp_path / "tuned", start=one)
@@ -351,17 +313,15 @@ def test_fine_tuning_begins_where_another_network_ended(planted, key, tmp_path):
 
 
 def test_a_start_of_another_architecture_is_refused(planted, key, tmp_path):
-    one = reconn.train(
-        planted, config(epochs=1), key=key, workdir=tmp_path / "one", progress=False
-    )
-    other = {"key": key, "workdir": tmp_path / "other", "progress": False, "start": one}
+    one = train(planted, config(epochs=1), key=key, workdir=tmp_path / "one")
+    other = {"key": key, "workdir": tmp_path / "other", "start": one}
     with pytest.raises(ValueError, match=r"start to have the architecture.*64"):
-        reconn.train(planted, config(module=reconn.mlp(widths=(32,))), **other)
+        train(planted, config(module=reconn.mlp(widths=(32,))), **other)
     longer = dataclasses.replace(planted, weights=np.tile(planted.weights, (1, 2)))
     with pytest.raises(ValueError, match=r"start to see 80 features.*got one of 40"):
-        reconn.train(longer, config(), **other)
+        train(longer, config(), **other)
     with pytest.raises(ValueError, match=r"start is for reconn\.Network alone"):
-        reconn.train(planted, reconn.Kernel(), **other)
+        train(planted, reconn.Kernel(), **other)
 
 
 def test_the_last_epoch_as_it_is_where_it_is_asked_for(planted, key, tmp_path):
@@ -373,19 +333,17 @@ def test_the_last_epoch_as_it_is_where_it_is_asked_for(planted, key, tmp_path):
     fields = {"optimiser": optax.adamw(0.3, weight_decay=0.0)}
 
     def trained(name, epochs):
-        return reconn.train(
+        return train(
             planted,
             config(epochs=epochs, kept=name, shrink=False, **fields),
             key=key,
             workdir=tmp_path / f"{name}-{epochs}",
-            progress=False,
         )
 
     for epochs in range(2, 9):
         last = trained("last", epochs)
-        file = tmp_path / f"last-{epochs}" / "metrics.jsonl"
-        lines = file.read_text().splitlines()
-        errors = [json.loads(line)["validation_mse"] for line in lines]
+        lines = history(tmp_path / f"last-{epochs}")
+        errors = [line["validation_mse"] for line in lines]
         if errors[-1] > min(errors):
             break
     assert errors[-1] > min(errors)

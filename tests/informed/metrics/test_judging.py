@@ -11,7 +11,7 @@ import dp
 import shadow
 from informed.audit import contract, noise_game, ranked_records
 from informed.metrics import judging
-from informed.play import Trial
+from tests.informed.metrics.test_exact import trial
 
 
 @pytest.fixture
@@ -24,22 +24,19 @@ def pool(digits):
     return digits.take(np.arange(100, 600))
 
 
-def trial(images, **fields):
-    count = len(images)
-    given = {"finished": np.ones(count, bool), **fields}
-    return Trial(name="a", about="", sees="", knows="", images=images, **given)
+def row_of(images, truth, pool, **fields):
+    baselines = judging.baselines(truth, pool)
+    return judging.judge(trial(images, **fields), truth, pool, baselines)
 
 
 def test_the_truth_succeeds_and_the_baseline_itself_does_not(truth, pool):
-    found = judging.baselines(truth, pool)
-    row = judging.judge(trial(truth.images), truth, pool, found)
+    row = row_of(truth.images, truth, pool)
     assert row["success"]["successes"] == row["exact"]["successes"] == 10
+    found = judging.baselines(truth, pool)
     nearest = next(b for b in found if b.name == "nearest public record")
-    row = judging.judge(trial(nearest.images), truth, pool, found)
-    assert row["success"]["successes"] == 0
     mean = np.broadcast_to(pool.images.mean(axis=0), truth.images.shape)
-    row = judging.judge(trial(mean), truth, pool, found)
-    assert row["success"]["successes"] == 0
+    for images in (nearest.images, mean):
+        assert row_of(images, truth, pool)["success"]["successes"] == 0
 
 
 def test_rates_are_of_what_was_finished(truth, pool):
@@ -47,8 +44,7 @@ def test_rates_are_of_what_was_finished(truth, pool):
     images[3] = np.nan
     finished = np.arange(10) != 3
     certified = finished.copy()
-    given = trial(images, finished=finished, certified=certified)
-    row = judging.judge(given, truth, pool, judging.baselines(truth, pool))
+    row = row_of(images, truth, pool, finished=finished, certified=certified)
     assert row["success"]["successes"] == 9
     assert row["success"]["trials"] == 9
     assert (row["targets"], row["finished"]) == (10, 9)
@@ -56,8 +52,8 @@ def test_rates_are_of_what_was_finished(truth, pool):
 
 def test_nothing_finished_has_no_rate(truth, pool):
     """An attack that ran out of time says nothing about the model, no rate of zero."""
-    given = trial(np.full_like(truth.images, np.nan), finished=np.zeros(10, bool))
-    row = judging.judge(given, truth, pool, judging.baselines(truth, pool))
+    images = np.full_like(truth.images, np.nan)
+    row = row_of(images, truth, pool, finished=np.zeros(10, bool))
     rates = ("success", "exact", "mse_mean", "mse_median")
     assert [row[name] for name in rates] == [None] * len(rates)
 
@@ -65,7 +61,7 @@ def test_nothing_finished_has_no_rate(truth, pool):
 def test_a_finished_answer_without_numbers_is_a_failure(truth, pool):
     images = truth.images[:6].copy()
     images[:3] = np.nan
-    row = judging.judge(trial(images), truth, pool, judging.baselines(truth, pool))
+    row = row_of(images, truth, pool)
     assert (row["finished"], row["mse_mean"]) == (6, 0.0)
     for name in ("success", "exact"):
         assert (row[name]["successes"], row[name]["trials"]) == (3, 6)
@@ -74,8 +70,7 @@ def test_a_finished_answer_without_numbers_is_a_failure(truth, pool):
 def test_a_wrong_certificate_is_counted(truth, pool):
     images = truth.images.copy()
     images[0] = images[1]
-    given = trial(images, certified=np.ones(10, bool))
-    row = judging.judge(given, truth, pool, judging.baselines(truth, pool))
+    row = row_of(images, truth, pool, certified=np.ones(10, bool))
     assert (row["certified"], row["certified_wrong"]) == (10, 1)
 
 
@@ -129,8 +124,7 @@ def test_words_of_a_column_are_not_imputed_from_each_other(rng):
 def test_an_exact_guess_is_a_success_whatever_comes_near(truth, pool):
     near = dataclasses.replace(pool, images=pool.images.copy())
     near.images[:10] = truth.images
-    found = judging.baselines(truth, near)
-    row = judging.judge(trial(truth.images), truth, near, found)
+    row = row_of(truth.images, truth, near)
     assert row["success"]["successes"] == row["exact"]["successes"] == 10
 
 

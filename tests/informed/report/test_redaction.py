@@ -2,7 +2,6 @@
 
 import json
 
-from informed.report import document as report
 from informed.report.document import Report
 from tests.informed.report.documents import attack, document
 
@@ -24,10 +23,10 @@ def test_messages_of_users_code_are_redacted():
         attack("closed form", None, why_not=message), preflight={"findings": [own]}
     )
     assert "Ely" in json.dumps(values)
-    once = report.redacted(values)
+    once = Report(values=values).redacted
     shown = json.dumps(once)
     assert "Ely" not in shown
     assert "ValueError" in shown
     assert "MyFailure" in shown
     # A document may have been redacted before.
-    assert report.redacted(once) == once
+    assert Report(values=once).redacted == once
