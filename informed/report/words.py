@@ -149,9 +149,9 @@ def remedy(values: Values) -> str:
     if privacy is None:
         return (
             "To stop it, train with DP-SGD: clip each record's gradient, and add noise"
-            f" of {sigma} times the clipping norm for one step in which a record takes"
-            f" part, or {sigma} times the square root of the number of such steps (one"
-            f" an epoch in shuffled batches); {names}. `{least['command']}`"
+            f" of {sigma} times the clipping norm, times the square root of the number"
+            " of steps in which a record takes part (one an epoch in shuffled batches);"
+            f" {names}. For one step: `{least['command']}`"
         )
     about = [f"{least['steps']:,} steps"]
     if (norm := privacy.get("clip_norm")) is not None:

@@ -188,8 +188,7 @@ def test_the_remedy_has_numbers_and_stands_second():
               "candidates": 4, "privacy": None}  # fmt: skip
     values["bounds"] = bounds
     text = words.first_lines(values)[0]
-    assert "noise of 3.21 times the clipping norm for one step" in text
-    assert "square root of the number of such steps" in text
+    assert "noise of 3.21 times the clipping norm, times the square root" in text
     assert text.endswith("`informed calibrate --gamma 0.5`")
     bounds["privacy"] = {"noise_multiplier": 0.0, "steps": 100.0, "clip_norm": 1.0}
     text = words.first_lines(values)[0]
