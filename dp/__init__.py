@@ -23,7 +23,6 @@ priors       the baseline kappa of a prior
 guessing     the baseline kappa of real records
 conditional  normal priors given some coordinates
 plots        plots of bounds against noise and epsilon
-epsilons     epsilon and delta from mu, Renyi curves and pairs of both
 calibration  the least noise for a gamma, an advantage or an epsilon
 rates        measured success: exact intervals, tests for violations of a bound
 domain       checks of arguments, with errors of one line

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from scipy import optimize, special
 
-from dp import bounds, domain, epsilons
+from dp import bounds, domain
 from dp.allocation import RandomAllocation
 from dp.domain import Number
-from dp.mechanisms import Gaussian, PoissonGaussian
+from dp.mechanisms import LARGE, Gaussian, PoissonGaussian
 from dp.rero import ReRoBound, rero_bound, rounded_up
 from dp.sampling import Batches, Run
 
@@ -112,7 +112,7 @@ def calibrate(
     else:
         assert epsilon is not None
         allowed = float(domain.finite_above("epsilon", epsilon, 0))
-        mu = epsilons.mu_of(allowed, float(delta))
+        mu = _mu_of(allowed, float(delta))
 
         def measure(run: Any) -> float:
             return _log_ratio(run.epsilon(delta), allowed)
@@ -177,6 +177,19 @@ def _design(
 
     drawn(1.0)  # refuses a relation that has no mechanism
     return drawn, Gaussian(noise_multiplier=1.0, steps=most, relation=relation)
+
+
+def _mu_of(epsilon: float, delta: float) -> float:
+    """Return mu of one Gaussian step, at most the largest with that epsilon at delta.
+
+    From `LARGE` on, by the upper bound of delta in `Gaussian.epsilon`.
+    """
+    if epsilon < LARGE:
+        import dp_accounting
+
+        return 1 / float(dp_accounting.get_sigma_gaussian(epsilon, delta))
+    quantile = -float(special.ndtri(delta))
+    return math.hypot(quantile, math.sqrt(2) * math.sqrt(epsilon)) - quantile
 
 
 def _reachable(gamma: Number, base: float) -> float:

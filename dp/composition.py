@@ -1,9 +1,6 @@
 """Composition of DP-SGD runs: a training whose noise or sampling rate changed.
 
-`histories` and `events` build it from what accountants keep. Without it the least noise
-and the largest sampling rate would count for all steps.
-
-Checked: tests/dp/test_histories.py (dp-accounting's accountants, closed forms).
+Without it the least noise and the largest sampling rate would count for all steps.
 """
 
 import dataclasses
@@ -19,8 +16,6 @@ from dp.mechanisms import Amplified, Gaussian, PoissonGaussian
 
 if TYPE_CHECKING:
     from dp_accounting import dp_event
-
-_TAIL = 1e-15  # probability that dp-accounting may cut off at either end
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -68,11 +63,11 @@ class Composition(Amplified):
         """Return orders that suit these baselines, and sums of Renyi divergences."""
         orders = poisson.orders_for(log_kappa, self.full.rho)
         orders = np.union1d(orders, np.arange(2, 65))
-        divergences = [
+        curves = [
             poisson.renyi(orders, p.noise_multiplier, p.sampling_probability, p.steps)
             for p in self.parts
         ]
-        return orders, np.sum(divergences, axis=0)
+        return orders, np.sum(curves, axis=0)
 
     def event(self) -> "dp_event.DpEvent":
         """Return dp-accounting's event: those of the parts, in their order."""
@@ -88,5 +83,5 @@ def _composed(parts: tuple[PoissonGaussian, ...]) -> Distribution:
     again = [dataclasses.replace(part, grid=coarsest) for part in parts]
     total, *rest = [part.losses()[0] for part in again]
     for one in rest:
-        total = total.compose(one, tail_mass_truncation=_TAIL)
+        total = total.compose(one, tail_mass_truncation=loss_grid.TAIL)
     return total

@@ -17,11 +17,9 @@ jax-privacy   `dataclasses.asdict` of `keras_api.DPKerasConfig`
 An execution plan of jax-privacy has an event: `dp.from_event(plan.dp_event)`.
 
 No history proves that batches were drawn as the library assumes. So `informed bound
---from`, which reads histories by `History.of`, prints every bound with its assumption
-and what holds otherwise. Settings that changed during training are composed under
-Poisson sampling; with batches of fixed size the worst settings count for all steps.
-
-Checked: tests/dp/test_histories.py (against the packages' own accountants).
+--from` prints every bound with its assumption and what holds otherwise. Settings that
+changed during training are composed under Poisson sampling; with batches of fixed size
+the worst settings count for all steps.
 """
 
 import dataclasses
@@ -122,16 +120,7 @@ class History:
         """
         if not self.runs:
             return self.worst(relation)
-        parts = (
-            PoissonGaussian(
-                noise_multiplier=sigma,
-                sampling_probability=q,
-                steps=steps,
-                relation=relation,
-            )
-            for sigma, q, steps in self.runs
-        )
-        return Composition(parts=tuple(parts))
+        return Composition(parts=tuple(_sampled(*run, relation) for run in self.runs))
 
     def worst(self, relation: str) -> Run:
         """Return the mechanism of the worst settings; `informed bound` describes it."""
@@ -157,27 +146,24 @@ class History:
             )
         if self.sampling_probability == 1:
             return Gaussian(noise_multiplier=sigma, steps=steps, relation=relation)
-        return PoissonGaussian(
-            noise_multiplier=sigma,
-            sampling_probability=self.sampling_probability,
-            steps=steps,
-            relation=relation,
-        )
+        return _sampled(sigma, self.sampling_probability, steps, relation)
+
+
+def _sampled(sigma: float, q: float, steps: int, relation: str) -> PoissonGaussian:
+    return PoissonGaussian(
+        noise_multiplier=sigma, sampling_probability=q, steps=steps, relation=relation
+    )
 
 
 def _opacus(values: Mapping[str, Any]) -> History:
     _known(values, _OPACUS)
-    if values.get("mechanism") not in _ACCOUNTANTS:
-        raise domain.FieldError(
-            "mechanism",
-            f"Expected {{}} of Opacus to be one of {', '.join(_ACCOUNTANTS)},"
-            f" got {values.get('mechanism')!r}.",
-        )
+    name = values.get("mechanism")
+    allowed = f"of Opacus to be one of {', '.join(_ACCOUNTANTS)}"
+    domain.require("mechanism", name, name in _ACCOUNTANTS, allowed)
     history = values["history"]
-    right = isinstance(history, list) and all(
+    if not (isinstance(history, list) and history) or not all(
         isinstance(entry, list | tuple) and len(entry) == 3 for entry in history
-    )
-    if not right or not history:
+    ):
         raise domain.FieldError(
             "history",
             "Expected {} to be a list of (noise multiplier, sample rate, steps) with at"
@@ -187,9 +173,8 @@ def _opacus(values: Mapping[str, Any]) -> History:
         [_number("history", entry[i]) for entry in history] for i in (0, 1)
     )
     steps = [_count("history", entry[2]) for entry in history]
-    domain.require(
-        "history", sigmas, np.array(sigmas) > 0, "to have noise in each step"
-    )
+    noisy = np.array(sigmas) > 0
+    domain.require("history", sigmas, noisy, "to have noise in each step")
     domain.share("history", rates)
     changed = len(set(zip(sigmas, rates, strict=True))) > 1
     return History(
@@ -223,14 +208,13 @@ def _jax_privacy(values: Mapping[str, Any]) -> History:
         )
     noise = _over_steps("noise_multipliers", values["noise_multipliers"])
     sigmas = [sigma for _, sigma in noise]
-    domain.require(
-        "noise_multipliers", sigmas, np.array(sigmas) > 0, "> 0 in each step"
-    )
+    noisy = np.array(sigmas) > 0
+    domain.require("noise_multipliers", sigmas, noisy, "> 0 in each step")
     schedules = [_over_steps("batch_size", values["batch_size"])]
-    scaled = bool(values.get("batch_size_scale_schedule"))
-    if scaled or values.get("batch_sizes") is not None:
+    sizes = values.get("batch_sizes")
+    if values.get("batch_size_scale_schedule") or sizes is not None:
         # DpParams computes these (step, size) pairs itself. The larger size counts.
-        schedules.append(_over_steps("batch_sizes", values.get("batch_sizes")))
+        schedules.append(_over_steps("batch_sizes", sizes))
     sizes = [size for schedule in schedules for _, size in schedule]
     records = _count("num_samples", values["num_samples"])
     batch = _count("batch_size", max(sizes))
@@ -244,23 +228,21 @@ def _jax_privacy(values: Mapping[str, Any]) -> History:
             " batches are drawn decides what noise protects.",
         )
     method = str(values["sampling_method"]).rpartition(".")[2].upper()
-    if method not in ("POISSON", "FIXED_BATCH_SIZE"):
-        raise domain.FieldError(
-            "sampling_method",
-            f"Expected {{}} to be POISSON or FIXED_BATCH_SIZE, got {method!r}.",
-        )
+    known = method in ("POISSON", "FIXED_BATCH_SIZE")
+    domain.require(
+        "sampling_method", method, known, "to be POISSON or FIXED_BATCH_SIZE"
+    )
     poisson, steps = method == "POISSON", _count("num_updates", values["num_updates"])
     changed = len(set(sigmas)) > 1 or len(set(sizes)) > 1
     starts = sorted({start for one in (noise, *schedules) for start, _ in one})
     starts = [start for start in starts if start < steps]
-    ends = [*starts[1:], steps]
     runs = tuple(
         (
             _at(noise, start),
             max(_at(one, start) for one in schedules) / records,
             int(end - start),
         )
-        for start, end in zip(starts, ends, strict=True)
+        for start, end in zip(starts, [*starts[1:], steps], strict=True)
     )
     return History(
         noise_multiplier=min(sigmas),
@@ -324,18 +306,17 @@ def _known(values: Mapping[str, Any], fields: tuple[str, ...]) -> None:
 
 def _over_steps(field: str, value: Any) -> list[tuple[int, float]]:
     """Return (step, number) pairs of a schedule, from step 0; one number: always."""
-    if isinstance(value, list | tuple) and value:
-        pairs = [entry for entry in value if isinstance(entry, list | tuple)]
-        if len(pairs) == len(value) and all(len(entry) == 2 for entry in pairs):
-            steps = [_number(field, entry[0]) for entry in pairs]
-            domain.require(field, steps[0], steps[0] == 0, "to begin at step 0")
-            whole = np.equal(np.round(steps), steps) & (np.diff(steps, prepend=-1) > 0)
-            domain.require(field, steps, whole, "to have whole steps in their order")
-            return [(int(e[0]), _number(field, e[1])) for e in pairs]
+    if not isinstance(value, list | tuple) or not value:
+        return [(0, _number(field, value))]
+    if not all(isinstance(one, list | tuple) and len(one) == 2 for one in value):
         raise domain.FieldError(
             field, f"Expected {{}} to be (step, value) pairs, got {_short(value)}."
         )
-    return [(0, _number(field, value))]
+    steps = [_number(field, step) for step, _ in value]
+    domain.require(field, steps[0], steps[0] == 0, "to begin at step 0")
+    whole = np.equal(np.round(steps), steps) & (np.diff(steps, prepend=-1) > 0)
+    domain.require(field, steps, whole, "to have whole steps in their order")
+    return [(int(step), _number(field, number)) for step, number in value]
 
 
 def _number(field: str, value: Any) -> float:
@@ -352,9 +333,8 @@ def _number(field: str, value: Any) -> float:
 
 def _count(field: str, value: Any) -> int:
     number = _number(field, value)
-    domain.require(
-        field, value, number >= 1 and number == int(number), "a whole number >= 1"
-    )
+    whole = number >= 1 and number == int(number)
+    domain.require(field, value, whole, "a whole number >= 1")
     return int(number)
 
 

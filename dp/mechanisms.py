@@ -3,8 +3,7 @@
 A mechanism says how a training was made private. It bounds gamma, the chance of
 reconstructing a record after seeing the release, from kappa, the chance before. The
 bounds hold under its neighbouring relation (see `bounds`). `rero.rero_bound` takes the
-least. `sampling` and `shadow.factory` make mechanisms. Theorems are those of Balle,
-Cherubin and Hayes 2022.
+least. Theorems are those of Balle, Cherubin and Hayes 2022.
 
 sigma, the noise multiplier, is the standard deviation of the noise on the *sum* of
 clipped gradients over the clipping norm. The number that a sum is divided by has to be
@@ -17,11 +16,13 @@ Limits: with infinite noise gamma is kappa; where mu overflows for lack of noise
 
 import abc
 import dataclasses
+import math
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
+from scipy import special
 
-from dp import bounds, domain, epsilons, loss_grid, poisson
+from dp import bounds, domain, loss_grid, poisson
 from dp.domain import Number
 from dp.guarantee import Bounds, Guarantee
 from dp.loss_grid import Distribution
@@ -29,6 +30,8 @@ from dp.published import RenyiDP
 
 if TYPE_CHECKING:
     from dp_accounting import dp_event
+
+LARGE = 1e5  # mu or epsilon, where dp-accounting's solvers still converge
 
 
 @runtime_checkable
@@ -101,14 +104,50 @@ class Gaussian(Guarantee):
         }
 
     def epsilon(self, delta: Number) -> float:
-        """Return the exact epsilon at delta, under the relation."""
+        """Return the exact epsilon at delta, under the relation.
+
+        Where mu is too large for the solver, it solves Phi(mu / 2 - eps / mu) = delta,
+        whose left side exceeds delta(eps) by less than 1e-5 of it. Returns the bits of
+        dp-accounting's get_epsilon_gaussian, a slow import.
+        """
         domain.between("delta", delta, 0, 1)
-        return epsilons.of_mu(self.mu, delta)
+        mu = self.mu
+        if mu == 0 or np.isinf(1 / mu):
+            return 0.0
+        if mu >= LARGE:
+            with np.errstate(over="ignore"):
+                upper = np.multiply(mu, mu / 2 - special.ndtri(delta))
+            return float(np.maximum(0.0, upper))
+        from scipy import optimize
+
+        def excess(epsilon: float) -> float:
+            return _log_delta(1 / mu, epsilon) - log_delta
+
+        log_delta = np.log(delta)
+        if excess(0.0) < 0:
+            return 0.0
+        low, high = 0.0, 1.0
+        while excess(high) > 0:
+            low, high = high, high * 10
+        return float(optimize.brentq(excess, low, high, xtol=1e-12))
 
     def delta(self, epsilon: Number) -> float:
-        """Return the exact delta at epsilon, under the relation."""
+        """Return the exact delta at epsilon, under the relation.
+
+        A difference of two terms, rounded up by what it may lose to cancellation.
+        """
         domain.finite_at_least_0("epsilon", epsilon)
-        return epsilons.delta_of_mu(self.mu, epsilon)
+        mu = self.mu
+        if mu == 0 or np.isinf(1 / mu):
+            return 0.0
+        if mu >= LARGE:
+            return float(special.ndtr(mu / 2 - epsilon / mu))
+        x = float(special.log_ndtr(mu / 2 - epsilon / mu))
+        if x == -math.inf:
+            return 0.0
+        y = float(epsilon + special.log_ndtr(-mu / 2 - epsilon / mu))
+        slack = 8 * np.finfo(float).eps * (1 + abs(x) + float(epsilon))
+        return float(min(1.0, np.exp(x) * (-np.expm1(min(0.0, y - x)) + slack)))
 
     def event(self) -> "dp_event.DpEvent":
         """Return dp-accounting's event: one Gaussian a step."""
@@ -120,6 +159,15 @@ class Gaussian(Guarantee):
         return dp_event.ComposedDpEvent(events)
 
 
+def _log_delta(sigma: float, epsilon: float) -> float:
+    """Compute log delta of one Gaussian step: Balle and Wang 2018, Theorem 8."""
+    middle = epsilon * sigma + 1 / (2 * sigma)
+    x = special.log_ndtr(1 / sigma - middle)
+    y = epsilon + special.log_ndtr(-middle)
+    with np.errstate(divide="ignore"):
+        return float(x + np.log1p(-np.exp(y - x))) if y <= x else -math.inf
+
+
 def require_sampled(noise_multiplier: Number, steps: int, relation: str) -> None:
     """Raise FieldError unless in range; for `participation` and `allocation` too."""
     domain.one("noise_multiplier", noise_multiplier)
@@ -129,11 +177,7 @@ def require_sampled(noise_multiplier: Number, steps: int, relation: str) -> None
 
 
 class Amplified(Guarantee):
-    """Base class of runs amplified by a secret: which steps a record takes part in.
-
-    `PoissonGaussian`, `allocation.RandomAllocation` and `composition.Composition` are
-    such runs, and say what their fields are.
-    """
+    """Base class of runs amplified by a secret: which steps a record takes part in."""
 
     noise_multiplier: Number
     steps: int
@@ -144,9 +188,13 @@ class Amplified(Guarantee):
     _larger_divergences = True
 
     @property
-    @abc.abstractmethod
     def full(self) -> Gaussian:
         """The same run where the adversary knows the steps, which protects less."""
+        return Gaussian(
+            noise_multiplier=self.noise_multiplier,
+            steps=self.steps,
+            relation=self.relation,
+        )
 
     @property
     @abc.abstractmethod
@@ -172,8 +220,7 @@ class Amplified(Guarantee):
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
         """Return bounds by privacy loss, by Renyi divergence, and those of `full`."""
-        full = self.full.bounds(log_kappa)
-        valid = {f"{name}, {self._unhidden}": value for name, value in full.items()}
+        valid = self._of_full(log_kappa)
         if not self.hidden:
             return valid
         valid |= self.renyi(log_kappa).bounds(log_kappa)
@@ -182,6 +229,10 @@ class Amplified(Guarantee):
             curve = loss_grid.curve(*losses, removal=True)
             valid["privacy loss"] = bounds.dual(log_kappa, *curve)
         return valid
+
+    def _of_full(self, log_kappa: np.ndarray) -> Bounds:
+        full = self.full.bounds(log_kappa)
+        return {f"{name}, {self._unhidden}": value for name, value in full.items()}
 
     def epsilon(self, delta: Number) -> float:
         """Return the least epsilon at delta that is certified, under the relation."""
@@ -239,15 +290,6 @@ class PoissonGaussian(Amplified):
         domain.finite_above("grid", self.grid, 0)
 
     @property
-    def full(self) -> Gaussian:
-        """The same run with every record in every step, which protects less."""
-        return Gaussian(
-            noise_multiplier=self.noise_multiplier,
-            steps=self.steps,
-            relation=self.relation,
-        )
-
-    @property
     def hidden(self) -> bool:
         """Whether the bounds count sampling as protection."""
         return self.sampling_probability < 1 and self.relation != "replace_one"
@@ -279,13 +321,10 @@ class PoissonGaussian(Amplified):
         q, steps = self.sampling_probability, self.steps
         if q == 1:
             return self.full.bounds(log_kappa)
-        if steps > 1 or not self.hidden:
-            valid = super().bounds(log_kappa)
-            if self.hidden:
-                never = poisson.never_sampled(log_kappa, q, steps)
-                valid["never sampled"] = never
-            return valid
-        one = poisson.one_step(log_kappa, self.noise_multiplier, q)
-        return {"one step": one} | {
-            f"{n}, full batch": g for n, g in self.full.bounds(log_kappa).items()
-        }
+        if self.hidden and steps == 1:
+            one = poisson.one_step(log_kappa, self.noise_multiplier, q)
+            return {"one step": one} | self._of_full(log_kappa)
+        valid = super().bounds(log_kappa)
+        if self.hidden:
+            valid["never sampled"] = poisson.never_sampled(log_kappa, q, steps)
+        return valid

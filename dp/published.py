@@ -1,20 +1,19 @@
 """Bound training by its accountant's numbers: epsilon, Renyi, rho or a privacy loss.
 
-For trainings whose noise and batches aren't known. Users make these classes from such
-numbers and `relation`, the neighbouring relation that they were computed under (see
-`bounds`). For `rero.rero_bound` they are mechanisms like those of `mechanisms` and
-`participation`, which use `RenyiDP`. `Laplace` is one number released with Laplace
-noise; `events` makes it, and `ZeroConcentratedDP`.
+For trainings whose noise and batches aren't known. Users make these mechanisms from
+such numbers and `relation`, the neighbouring relation that they were computed under
+(see `bounds`).
 """
 
 import abc
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dp import bounds, domain, epsilons, loss_grid
+from dp import bounds, domain, loss_grid
 from dp.domain import Number
 from dp.guarantee import Bounds, Guarantee
 
@@ -23,7 +22,12 @@ if TYPE_CHECKING:
 
 
 class _Pairs(Guarantee):
-    """(epsilon, delta) pairs, each of which holds."""
+    """(epsilon, delta) pairs, each of which holds.
+
+    An (e, d)-private pair of distributions is a post-processing of randomised response
+    with parameter e that fails with probability d (Kairouz, Oh and Viswanath 2015),
+    whose delta(epsilon) = d + (1 - d) (e^e - e^epsilon)_+ / (1 + e^e).
+    """
 
     @property
     @abc.abstractmethod
@@ -33,12 +37,22 @@ class _Pairs(Guarantee):
     def epsilon(self, delta: Number) -> float:
         """Return the least epsilon at delta that the pairs imply."""
         domain.between("delta", delta, 0, 1)
-        return epsilons.of_pairs(*self._curve, delta)
+        epsilons, deltas = self._curve
+        usable = deltas <= delta
+        e, d = epsilons[usable], deltas[usable]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # e^epsilon = e^e - share (1 + e^e), in units of e^e.
+            rest = 1 - (delta - d) / (1 - d) * (1 + np.exp(-e))
+            at = np.where(rest > 0, e + np.log(np.maximum(rest, 0)), 0.0)
+        return float(np.min(np.maximum(at, 0.0), initial=math.inf))
 
     def delta(self, epsilon: Number) -> float:
         """Return the least delta at epsilon that the pairs imply."""
         domain.finite_at_least_0("epsilon", epsilon)
-        return epsilons.delta_of_pairs(*self._curve, epsilon)
+        e, d = self._curve
+        with np.errstate(invalid="ignore"):
+            gaps = -np.expm1(np.minimum(0.0, np.nan_to_num(epsilon - e, nan=0.0)))
+        return float(np.min(d + (1 - d) * gaps / (1 + np.exp(-e)), initial=1.0))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -142,20 +156,23 @@ class RenyiDP(Guarantee):
         }
 
     def epsilon(self, delta: Number) -> float:
-        """Return the least epsilon at delta, if the curve covers both directions."""
+        """Return the least epsilon at delta, if the curve covers both directions.
+
+        Source: Canonne, Kamath and Steinke 2020, Proposition 12.
+        """
         domain.between("delta", delta, 0, 1)
         orders, divergences = self._above_1
-        if not len(orders):
-            return float("inf")
-        return epsilons.of_renyi(divergences, delta, orders)
+        with np.errstate(over="ignore"):
+            tails = np.log1p(-1 / orders) - np.log(delta * orders) / (orders - 1)
+        return float(max(0.0, np.min(divergences + tails, initial=math.inf)))
 
     def delta(self, epsilon: Number) -> float:
         """Return the least delta at epsilon, if the curve covers both directions."""
         domain.finite_at_least_0("epsilon", epsilon)
         orders, divergences = self._above_1
-        if not len(orders):
-            return 1.0
-        return epsilons.delta_of_renyi(divergences, epsilon, orders)
+        with np.errstate(over="ignore", invalid="ignore"):
+            logs = (orders - 1) * (divergences - epsilon + np.log1p(-1 / orders))
+        return float(np.exp(np.nanmin([0.0, *(logs - np.log(orders))])))
 
     @property
     def _above_1(self) -> tuple[np.ndarray, np.ndarray]:
