@@ -6,16 +6,13 @@ Without it the least noise and the largest sampling rate would count for all ste
 import dataclasses
 import functools
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dp import domain, loss_grid, poisson
+from dp.guarantee import DpEvent
 from dp.loss_grid import Distribution
 from dp.mechanisms import Amplified, Gaussian, PoissonGaussian
-
-if TYPE_CHECKING:
-    from dp_accounting import dp_event
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,7 +66,7 @@ class Composition(Amplified):
         ]
         return orders, np.sum(curves, axis=0)
 
-    def event(self) -> "dp_event.DpEvent":
+    def event(self) -> DpEvent:
         """Return dp-accounting's event: those of the parts, in their order."""
         from dp_accounting import dp_event
 

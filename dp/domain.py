@@ -150,6 +150,13 @@ def some(field: str, value: np.ndarray) -> np.ndarray:
     return value
 
 
+def as_many(field: str, value: np.ndarray, other: str, others: np.ndarray) -> None:
+    """Raise FieldError unless two arrays have the same shape."""
+    if value.shape != others.shape:
+        shapes = f"{value.shape} and {others.shape}"
+        raise FieldError(field, f"Expected as many {{}} as {other}, got {shapes}.")
+
+
 def integer(field: str, value: Any, bound: int) -> int:
     """Return an integer >= bound that float64 holds exactly, or raise FieldError."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):

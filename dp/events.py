@@ -3,28 +3,24 @@
     run = dp.from_event(event, relation="add_or_remove")
     event = run.event()                      # the way back, for its accountants
 
-Users call `from_event`; a plan of jax-privacy has such an event (see `histories`). An
-event names no neighbouring relation, and accountants differ in what "replace_one"
-doubles. Here "replace_one" doubles the sensitivity of Gaussian and Laplace noise. An
-event's noise_multiplier is taken as the noise's standard deviation (Laplace: scale)
-over the most that removing one record moves the sum.
+A plan of jax-privacy has such an event (see `histories`). An event names no
+neighbouring relation, and accountants differ in what "replace_one" doubles: here the
+sensitivity of Gaussian and Laplace noise. An event's noise_multiplier is taken as the
+noise's standard deviation (Laplace: scale) over the most that removing one record moves
+the sum.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from dp import domain
 from dp.composition import Composition
-from dp.guarantee import Guarantee
+from dp.guarantee import DpEvent, Guarantee
 from dp.mechanisms import Gaussian, PoissonGaussian
 from dp.participation import FixedSizeGaussian
 from dp.published import Laplace, ZeroConcentratedDP
 
-if TYPE_CHECKING:
-    from dp_accounting import dp_event
 
-
-def from_event(event: "dp_event.DpEvent", *, relation: str) -> Guarantee:
+def from_event(event: DpEvent, *, relation: str) -> Guarantee:
     """Return the mechanism of an event.
 
     Raises: FieldError: no mechanism here covers the event.
@@ -50,18 +46,12 @@ def _sampled(part: Guarantee) -> PoissonGaussian | None:
     return part if isinstance(part, PoissonGaussian) else None
 
 
-def _steps(
-    event: "dp_event.DpEvent", times: int
-) -> Iterator[tuple["dp_event.DpEvent", int]]:
+def _steps(event: DpEvent, times: int) -> Iterator[tuple[DpEvent, int]]:
     """Take compositions apart: (event, how often in a row)."""
     from dp_accounting import dp_event
 
     if isinstance(event, dp_event.SelfComposedDpEvent):
-        inner = list(_steps(event.event, 1))
-        if len(inner) == 1:
-            yield inner[0][0], inner[0][1] * event.count * times
-        else:
-            yield from ((one, n * event.count * times) for one, n in inner)
+        yield from _steps(event.event, event.count * times)
     elif isinstance(event, dp_event.ComposedDpEvent):
         for one in event.events:
             yield from _steps(one, times)
@@ -69,7 +59,7 @@ def _steps(
         yield event, times
 
 
-def _part(event: "dp_event.DpEvent", steps: int, relation: str) -> Guarantee:
+def _part(event: DpEvent, steps: int, relation: str) -> Guarantee:
     from dp_accounting import dp_event
 
     if isinstance(event, dp_event.GaussianDpEvent):

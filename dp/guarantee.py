@@ -1,7 +1,7 @@
 """The base class of mechanisms, which say how well private training hides a record."""
 
 import abc
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
@@ -10,7 +10,9 @@ from dp import bounds, domain
 from dp.domain import Number, Numbers
 
 if TYPE_CHECKING:
-    from dp_accounting import dp_event
+    from dp_accounting.dp_event import DpEvent
+else:  # importing it takes a second, and only events need it
+    DpEvent = Any
 
 Bounds = dict[str, bounds.Logs]  # log gamma by the name of the bound
 
@@ -58,7 +60,7 @@ class Guarantee(abc.ABC):
         least = np.min([*np.broadcast_arrays(*self._tests(logs).values())], axis=0)
         return np.asarray(-np.expm1(np.clip(least, logs, 0.0)))
 
-    def event(self) -> "dp_event.DpEvent":
+    def event(self) -> DpEvent:
         """Return dp-accounting's event of this mechanism; see `dp.from_event`.
 
         Raises: FieldError: dp-accounting has no such event, as of random allocation.

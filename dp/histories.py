@@ -326,9 +326,7 @@ def _number(field: str, value: Any) -> float:
         raise domain.FieldError(
             field, f"Expected {{}} to be made of numbers, got {_short(value)}."
         )
-    number = float(domain.numbers(field, value))
-    domain.require(field, value, np.isfinite(number), "finite")
-    return number
+    return float(domain.finite(field, value))
 
 
 def _count(field: str, value: Any) -> int:

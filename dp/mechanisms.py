@@ -1,9 +1,7 @@
 """Mechanisms: private training by Gaussian noise, with or without Poisson sampling.
 
-A mechanism says how a training was made private. It bounds gamma, the chance of
-reconstructing a record after seeing the release, from kappa, the chance before. The
-bounds hold under its neighbouring relation (see `bounds`). `rero.rero_bound` takes the
-least. Theorems are those of Balle, Cherubin and Hayes 2022.
+Bounds hold under the mechanism's neighbouring relation (see `bounds`). Theorems are
+those of Balle, Cherubin and Hayes 2022.
 
 sigma, the noise multiplier, is the standard deviation of the noise on the *sum* of
 clipped gradients over the clipping norm. The number that a sum is divided by has to be
@@ -17,19 +15,16 @@ Limits: with infinite noise gamma is kappa; where mu overflows for lack of noise
 import abc
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from scipy import special
 
 from dp import bounds, domain, loss_grid, poisson
 from dp.domain import Number
-from dp.guarantee import Bounds, Guarantee
+from dp.guarantee import Bounds, DpEvent, Guarantee
 from dp.loss_grid import Distribution
 from dp.published import RenyiDP
-
-if TYPE_CHECKING:
-    from dp_accounting import dp_event
 
 LARGE = 1e5  # mu or epsilon, where dp-accounting's solvers still converge
 
@@ -149,7 +144,7 @@ class Gaussian(Guarantee):
         slack = 8 * np.finfo(float).eps * (1 + abs(x) + float(epsilon))
         return float(min(1.0, np.exp(x) * (-np.expm1(min(0.0, y - x)) + slack)))
 
-    def event(self) -> "dp_event.DpEvent":
+    def event(self) -> DpEvent:
         """Return dp-accounting's event: one Gaussian a step."""
         from dp_accounting import dp_event
 
@@ -306,7 +301,7 @@ class PoissonGaussian(Amplified):
         orders = poisson.orders_for(log_kappa, second / 2)
         return orders, poisson.renyi(orders, *run)
 
-    def event(self) -> "dp_event.DpEvent":
+    def event(self) -> DpEvent:
         """Return dp-accounting's event."""
         from dp_accounting import dp_event
 

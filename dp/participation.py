@@ -10,7 +10,7 @@ moves by up to twice the clipping norm.
 import dataclasses
 import functools
 import math
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -18,12 +18,9 @@ from scipy import special
 
 from dp import bounds, domain, poisson
 from dp.domain import Number, Numbers
-from dp.guarantee import Bounds, Guarantee
+from dp.guarantee import Bounds, DpEvent, Guarantee
 from dp.mechanisms import Gaussian, PoissonGaussian, require_sampled
 from dp.published import RenyiDP
-
-if TYPE_CHECKING:
-    import dp_accounting
 
 _FAR = 40  # standard deviations; counts beyond have a probability below 1e-100
 _LONGEST = 10**7  # steps; beyond, a record counts as if it took part in all of them
@@ -199,9 +196,8 @@ class RevealedGaussian(Guarantee):
             return self._ever
         return own_steps_delta(epsilon, *self._run)
 
-    def _tests(self, log_rates: np.ndarray) -> Bounds:
-        # A test may be bolder where the record is in more batches, unlike a guess.
-        return self._tests_by_delta(log_rates)
+    # A test may be bolder where the record is in more batches, unlike a guess.
+    _tests = Guarantee._tests_by_delta
 
     @property
     def _ever(self) -> float:
@@ -323,7 +319,7 @@ class FixedSizeGaussian(Guarantee):
         """Whether the guarantee is of removing a record from a secret batch."""
         return self.relation == "add_or_remove" and self.batch < self.records
 
-    def event(self) -> "dp_accounting.DpEvent":
+    def event(self) -> DpEvent:
         """Return dp-accounting's event."""
         import dp_accounting
 
@@ -333,8 +329,8 @@ class FixedSizeGaussian(Guarantee):
         )
         return dp_accounting.SelfComposedDpEvent(drawn, self.steps)
 
-    def _accountant(self) -> "dp_accounting.rdp.RdpAccountant | None":
-        """Return the accountant of replacing a record; None: it can't tell more."""
+    def _accountant(self) -> Any:
+        """Return an RdpAccountant of replacing a record; None: it can't tell more."""
         half = min(float(self.noise_multiplier) / 2, _MOST)
         if half < _LEAST or self.batch == self.records:
             return None
@@ -342,9 +338,7 @@ class FixedSizeGaussian(Guarantee):
 
 
 @functools.lru_cache(maxsize=8)
-def _replacing(
-    records: int, batch: int, half: float, steps: int
-) -> "dp_accounting.rdp.RdpAccountant":
+def _replacing(records: int, batch: int, half: float, steps: int) -> Any:
     import dp_accounting  # takes a second, and full and known batches don't need it
 
     relation = dp_accounting.NeighboringRelation.REPLACE_ONE

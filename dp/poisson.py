@@ -115,7 +115,12 @@ def _losses(sigma: float, probability: float, steps: int, grid: float) -> Distri
     from dp_accounting.pld import common, privacy_loss_distribution
 
     sigma = min(sigma, _MOST)
-    spacing = _usable(grid, max(sigma, _LEAST), probability, steps)
+    # One step is about 40 (1/sigma + 1/sigma^2) long; the sum of all steps has a mean
+    # of at most steps rho, and 16 standard deviations.
+    noise = max(sigma, _LEAST)
+    mean = steps * _log_moment(2, noise, probability)
+    longest = max(40 * (1 / noise + 1 / noise**2), mean + 16 * math.sqrt(mean))
+    spacing = max(grid, longest / loss_grid.LONGEST)
     too_many = steps > _MOST_STEPS
     if sigma < _LEAST or probability < _RAREST or spacing > _COARSEST or too_many:
         ever = -math.expm1(_never(probability, steps))
@@ -136,18 +141,6 @@ def _losses(sigma: float, probability: float, steps: int, grid: float) -> Distri
         neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE,
     )
     return loss_grid.composed(one, steps)
-
-
-def _usable(grid: float, sigma: float, probability: float, steps: int) -> float:
-    """Return the grid, or a coarser one with distributions of a usable length.
-
-    One step is about 40 (1/sigma + 1/sigma^2) long; the sum of all steps has a mean of
-    at most steps rho, and 16 standard deviations.
-    """
-    one = 40 * (1 / sigma + 1 / sigma**2)
-    second = _log_moment(2, sigma, probability)
-    of_all = steps * second + 16 * math.sqrt(steps * second)
-    return max(grid, max(one, of_all) / loss_grid.LONGEST)
 
 
 def one_step(

@@ -9,16 +9,13 @@ import abc
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dp import bounds, domain, loss_grid
 from dp.domain import Number
-from dp.guarantee import Bounds, Guarantee
-
-if TYPE_CHECKING:
-    from dp_accounting import dp_event
+from dp.guarantee import Bounds, DpEvent, Guarantee
 
 
 class _Pairs(Guarantee):
@@ -64,15 +61,11 @@ class ApproximateDP(_Pairs):
     relation: str
 
     def __post_init__(self) -> None:
-        domain.at_least_0("epsilons", self.epsilons)
-        domain.probability("deltas", self.deltas)
+        epsilons = domain.at_least_0("epsilons", self.epsilons)
+        deltas = domain.probability("deltas", self.deltas)
         domain.choice("relation", self.relation, bounds.RELATIONS)
-        pairs = [np.shape(self.epsilons), np.shape(self.deltas)]
-        domain.some("epsilons", np.asarray(self.epsilons))
-        if pairs[0] != pairs[1]:
-            raise domain.FieldError(
-                "deltas", f"Expected as many of {{}} as of epsilons, got {pairs[::-1]}."
-            )
+        domain.some("epsilons", epsilons)
+        domain.as_many("deltas", deltas, "epsilons", epsilons)
 
     @property
     def _curve(self) -> tuple[np.ndarray, np.ndarray]:
@@ -128,14 +121,10 @@ class RenyiDP(Guarantee):
     def __post_init__(self) -> None:
         orders = domain.finite("orders", self.orders)
         domain.require("orders", self.orders, orders >= 1, ">= 1")
-        domain.at_least_0("epsilons", self.epsilons)
+        epsilons = domain.at_least_0("epsilons", self.epsilons)
         domain.choice("relation", self.relation, bounds.RELATIONS)
-        if len(self.orders) != len(self.epsilons) or not len(self.orders):
-            raise domain.FieldError(
-                "epsilons",
-                f"Expected one of {{}} an order, got {len(self.epsilons)} for"
-                f" {len(self.orders)}.",
-            )
+        domain.some("orders", orders)
+        domain.as_many("epsilons", epsilons, "orders", orders)
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
         """Return Theorem 2 and the binary form, each at its best order."""
@@ -215,7 +204,7 @@ class ZeroConcentratedDP(Guarantee):
         """Return the least delta at epsilon, by the best order."""
         return self._renyi.delta(epsilon)
 
-    def event(self) -> "dp_event.DpEvent":
+    def event(self) -> DpEvent:
         """Return dp-accounting's event."""
         from dp_accounting import dp_event
 
@@ -243,7 +232,7 @@ class Laplace(PureDP):
         at = float(domain.finite_at_least_0("epsilon", epsilon))
         return float(-np.expm1(min(0.0, at - float(self.eps)) / 2))
 
-    def event(self) -> "dp_event.DpEvent":
+    def event(self) -> DpEvent:
         """Return dp-accounting's event; "replace_one" is twice the sensitivity."""
         from dp_accounting import dp_event
 
