@@ -5,10 +5,10 @@ private, and kappa, an attack's success without the model; it bounds gamma, the 
 with the model. An argument outside its range raises `domain.FieldError`, a ValueError.
 
 rero           the bound on reconstruction: the entry point; formulas are in `bounds`
-mechanisms     ways to make training private; also `participation`, `allocation`,
-               `composition`, and `published` guarantees in numbers
+mechanisms     ways to make training private; also `participation` and `allocation`,
+               and `published`, guarantees in numbers
 sampling       a training by records, batch and epochs, and what its bound assumes
-histories      accountants' histories as mechanisms; `events` are dp-accounting's
+histories      accountants' histories and events as mechanisms
 priors         the baseline kappa of a prior; `guessing` measures it on records
 calibration    the least noise for a gamma, an advantage or an epsilon; `plots` draw it
 rates          measured success: exact intervals, tests for violations of a bound
@@ -22,12 +22,10 @@ from dp import lazy
 if TYPE_CHECKING:
     from dp.allocation import RandomAllocation
     from dp.calibration import Calibration, calibrate
-    from dp.composition import Composition
-    from dp.events import from_event
     from dp.guarantee import Guarantee
     from dp.guessing import Baseline, kappa_from
-    from dp.histories import History
-    from dp.mechanisms import Gaussian, Mechanism, PoissonGaussian
+    from dp.histories import History, from_event
+    from dp.mechanisms import Composition, Gaussian, Mechanism, PoissonGaussian
     from dp.participation import FixedSizeGaussian, RevealedGaussian
     from dp.plots import plot
     from dp.published import (
@@ -51,14 +49,12 @@ __getattr__, __dir__, __all__ = lazy.names(
     __name__,
     {
         "dp.allocation": "RandomAllocation",
-        "dp.composition": "Composition",
-        "dp.events": "from_event",
         "dp.guarantee": "Guarantee",
         "dp.guessing": "Baseline kappa_from",
         "dp.sampling": "Assumption Batches assumption",
         "dp.calibration": "Calibration calibrate",
-        "dp.histories": "History",
-        "dp.mechanisms": "Gaussian Mechanism PoissonGaussian",
+        "dp.histories": "History from_event",
+        "dp.mechanisms": "Composition Gaussian Mechanism PoissonGaussian",
         "dp.participation": "FixedSizeGaussian RevealedGaussian",
         "dp.plots": "plot",
         "dp.published": "ApproximateDP Laplace LossDistribution PureDP RenyiDP"

@@ -110,7 +110,11 @@ def calibrate(
     def measure(run: Any) -> float:
         if gamma is None:
             reached = run.epsilon(delta) if advantage is None else run.advantage()
-            return _log_ratio(reached, allowed)
+            if reached <= allowed:
+                return math.log(max(reached, 1e-300) / allowed)
+            # Finite, and > 0 where it is larger or NaN.
+            ratio = reached / allowed
+            return max(1e-300, math.log(ratio)) if 1 < ratio < math.inf else 700.0
         bound = rero_bound(run, log_kappa=base)
         above = float(bound.log_gamma) - wanted
         return 1e-300 if above <= 0 and bound.gamma > float(gamma) else above
@@ -195,24 +199,13 @@ def _reachable(gamma: Number, base: float) -> float:
     return wanted
 
 
-def _log_ratio(reached: float, allowed: float) -> float:
-    """Return log(reached / allowed), finite; > 0 where reached is larger or NaN."""
-    if not reached <= allowed:
-        ratio = reached / allowed
-        return max(1e-300, math.log(ratio)) if 1 < ratio < math.inf else 700.0
-    return math.log(max(reached, 1e-300) / allowed)
-
-
 def _smallest(
     excess: Callable[[float], float], rough: Callable[[float], float], high: float
 ) -> float:
-    """Find the smallest log sigma with excess <= 0.
+    """Find the smallest log sigma with excess <= 0; it falls with log sigma.
 
-    Args:
-      excess: a function that falls with log sigma.
-      rough: a faster function that is never below excess, or excess itself.
-      high: a log sigma that is about enough; the result itself where the mechanism
-        gets no credit for sampling.
+    `rough` is faster and never below excess, or excess itself. `high` is about enough,
+    and the result itself where the mechanism gets no credit for sampling.
     """
     step = 1e-9
     while rough(high) > 0:
@@ -231,12 +224,7 @@ def _smallest(
 
 
 def _polished(excess: Callable[[float], float], at: float, slope: float) -> float:
-    """Find log sigma with excess 0 or just below, by secants in a bracket.
-
-    Args:
-      excess: a function of log sigma that falls.
-      at, slope: log sigma near the root, and about how excess changes there.
-    """
+    """Find log sigma near `at` with excess 0 or just below: secants in a bracket."""
     low, high = -math.inf, math.inf
     before = math.nan, math.nan
     for _ in range(_EVALUATIONS):

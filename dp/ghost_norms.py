@@ -35,10 +35,8 @@ def squared_lengths(
     leaves = jax.tree.leaves(params)
     direct = [at for at in range(len(leaves)) if at not in products]
     by_equation = {id(product): (at, i) for at, (product, i) in products.items()}
-    taps = {
-        at: jnp.zeros_like(_aval(product.outvars[0]))
-        for at, (product, _) in products.items()
-    }
+    outputs: dict[int, Any] = {at: p.outvars[0].aval for at, (p, _) in products.items()}
+    taps = {at: jnp.zeros(aval.shape, aval.dtype) for at, aval in outputs.items()}
 
     def played(
         formed: Sequence[Array], taps: dict[int, Array], example: Any
@@ -117,17 +115,12 @@ def _product(
         return None
     other = 1 - equation.invars.index(variable)
     contracted, batched = equation.params["dimension_numbers"]
-    factor = _aval(equation.invars[other])
+    factor: Any = equation.invars[other].aval
     # A vector: all of its entries are summed over.
     vector = factor.size == math.prod(factor.shape[d] for d in contracted[other])
-    dtypes = {_aval(v).dtype for v in (*equation.invars, *equation.outvars)}
-    alike = vector and not batched[0] and len(dtypes) == 1
+    avals: list[Any] = [v.aval for v in (*equation.invars, *equation.outvars)]
+    alike = vector and not batched[0] and len({aval.dtype for aval in avals}) == 1
     return (equation, other) if alike else None
-
-
-def _aval(variable: Any) -> jax.ShapeDtypeStruct:
-    """Return shape and dtype of a variable or a literal of a trace."""
-    return jax.ShapeDtypeStruct(variable.aval.shape, variable.aval.dtype)
 
 
 def _of_product(factor: Array, slope: Array) -> Array:

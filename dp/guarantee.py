@@ -1,7 +1,7 @@
 """The base class of mechanisms, which say how well private training hides a record."""
 
 import abc
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -9,11 +9,7 @@ from jaxtyping import Float
 from dp import bounds, domain
 from dp.domain import Number, Numbers
 
-if TYPE_CHECKING:
-    from dp_accounting.dp_event import DpEvent
-else:  # importing it takes a second, and only events need it
-    DpEvent = Any
-
+DpEvent = Any  # dp_accounting's; importing it takes a second, and only events need it
 Bounds = dict[str, bounds.Logs]  # log gamma by the name of the bound
 
 
@@ -65,11 +61,8 @@ class Guarantee(abc.ABC):
 
         Raises: FieldError: dp-accounting has no such event, as of random allocation.
         """
-        name = type(self).__name__
-        raise domain.FieldError(
-            "mechanism",
-            f"Expected {{}} that dp-accounting has an event of, not {name}.",
-        )
+        known = "Expected {} that dp-accounting has an event of"
+        raise domain.FieldError("mechanism", f"{known}, not {type(self).__name__}.")
 
     def _tests(self, log_rates: np.ndarray) -> Bounds:
         """Bound log true positives, given log false positives: as gamma by default."""

@@ -13,7 +13,7 @@ all epsilons, which was 70 % of the time to compute an epsilon. `epsilon`, `delt
 import dataclasses
 import functools
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -21,14 +21,8 @@ from jaxtyping import Float
 from dp import domain
 from dp.domain import Number
 
-if TYPE_CHECKING:
-    from dp_accounting.pld import pld_pmf
-    from dp_accounting.pld.privacy_loss_distribution import (
-        PrivacyLossDistribution as Distribution,
-    )
-else:  # importing it takes a second, and closed forms don't need it
-    Distribution = Any
-
+# PrivacyLossDistribution; importing it takes a second, and closed forms don't need it.
+Distribution = Any
 TAIL = 1e-15  # probability that dp-accounting may cut off at either end
 LONGEST = 4e6  # points of a distribution; beyond, its grid is made coarser
 # Error of composition by FFT: the least, and per step. Against the closed form of full
@@ -107,7 +101,7 @@ def grids(distribution: Distribution) -> tuple[LossGrid, LossGrid]:
     return remove, remove if distribution._symmetric else _grid(distribution._pmf_add)
 
 
-def _grid(pmf: "pld_pmf.PLDPmf") -> LossGrid:
+def _grid(pmf: Any) -> LossGrid:
     dense = pmf.to_dense_pmf()
     return LossGrid(
         spacing=float(dense._discretization),
@@ -130,7 +124,7 @@ def curve(
     Args:
       steps: the number of steps that were composed; 1 if it isn't known. Then only a
         delta below 0, which exact arithmetic can't give, shows rounding.
-      removal: whether to use the loss of removal alone (`grids`), which suffices for
+      removal: whether to use the loss of removal alone, which suffices for
         reconstruction. False: the larger delta of removal and addition.
     """
     deltas = _deltas(grids(distribution)[: 1 if removal else 2], _EPSILONS)

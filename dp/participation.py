@@ -1,10 +1,7 @@
 """DP-SGD as mechanisms where batches are known to the adversary, or of fixed size.
 
 Bounds for Poisson sampling (`mechanisms`) don't hold here. Where the batches are
-known, a record is protected by the noise of the steps that it takes part in. Where a
-batch of fixed size is drawn anew in each step, secretly, sampling helps less than
-Poisson sampling does: another record fills the target's slot, so the sum of gradients
-moves by up to twice the clipping norm.
+known, a record is protected by the noise of the steps that it takes part in.
 """
 
 import dataclasses
@@ -334,19 +331,16 @@ class FixedSizeGaussian(Guarantee):
         half = min(float(self.noise_multiplier) / 2, _MOST)
         if half < _LEAST or self.batch == self.records:
             return None
-        return _replacing(self.records, self.batch, half, self.steps)
+        return _replacing(dataclasses.replace(self, noise_multiplier=half))
 
 
 @functools.lru_cache(maxsize=8)
-def _replacing(records: int, batch: int, half: float, steps: int) -> Any:
+def _replacing(run: FixedSizeGaussian) -> Any:
     import dp_accounting  # takes a second, and full and known batches don't need it
 
     relation = dp_accounting.NeighboringRelation.REPLACE_ONE
     accountant = dp_accounting.rdp.RdpAccountant(_ORDERS, relation)
-    step = dp_accounting.SampledWithoutReplacementDpEvent(
-        records, batch, dp_accounting.GaussianDpEvent(half)
-    )
-    return accountant.compose(step, steps)
+    return accountant.compose(run.event())
 
 
 def in_a_batch(records: int, batch: int) -> None:

@@ -326,15 +326,14 @@ def gaussian_given(
     covariance = conditional.valid_covariance(covariance)
     mask = conditional.known_mask(np.asarray(known), len(covariance))
     free = ~mask
-    rest = covariance[np.ix_(free, free)]
+    if not free.any():
+        return 0.0
+    rest, slack = covariance[np.ix_(free, free)], 0.0
     # In units of their standard deviations, or columns of small numbers would count as
     # unknown beside columns of large ones. A constant column tells nothing.
     mask &= np.diagonal(covariance) > 0
-    slack = 0.0
-    if len(rest) and mask.any():
+    if mask.any():
         rest, slack = conditional.schur_complement(covariance, mask, free)
-    if not len(rest):
-        return 0.0
     variances = np.maximum(np.linalg.eigvalsh(rest) - slack, 0.0)
     return gaussian_covariance(eta, variances=variances)
 

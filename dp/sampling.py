@@ -127,11 +127,7 @@ class Batches:
         )
 
     def assumption(self, run: Run) -> "Assumption":
-        """State what the bound of `mechanism` assumes, and what holds otherwise.
-
-        Args:
-          run: what `mechanism` returned.
-        """
+        """State what the bound of `mechanism` assumes, and what holds otherwise."""
         if self.batch == self.records or self.sampling != "shuffled":
             return assumption(run, epochs=self.epochs)
         any_step = Gaussian(
