@@ -102,8 +102,8 @@ class Gaussian(Guarantee):
     def epsilon(self, delta: Number) -> float:
         """Return the exact epsilon at delta, under the relation.
 
-        Where mu is too large for the solver, it solves Phi(mu / 2 - eps / mu) = delta,
-        whose left side exceeds delta(eps) by less than 1e-5 of it. Returns the bits of
+        Where mu is too large for the solver, it is that of Phi(mu / 2 - eps / mu),
+        which exceeds delta(eps) by less than 1e-5 of it. The bits are those of
         dp-accounting's get_epsilon_gaussian, a slow import.
         """
         domain.between("delta", delta, 0, 1)
@@ -119,7 +119,7 @@ class Gaussian(Guarantee):
         sigma, log_delta = 1 / mu, np.log(delta)
 
         def excess(epsilon: float) -> float:
-            """Compute log delta(epsilon) / delta: Balle and Wang 2018, Theorem 8."""
+            """Compute log(delta(epsilon) / delta): Balle and Wang 2018, Theorem 8."""
             middle = epsilon * sigma + 1 / (2 * sigma)
             x = special.log_ndtr(1 / sigma - middle)
             y = epsilon + special.log_ndtr(-middle)

@@ -1,12 +1,10 @@
 """Count the secrecy of Poisson-sampled batches: a record rarely used is protected more.
 
 Each quantity here (Renyi moments, privacy losses, one step) gives a valid bound. One
-step adds N(0, sigma^2) to a sum of
-gradients of length at most 1, in which each example takes part with probability q.
-Along the target's gradient, the noisy sum is (1 - q) N(0, sigma^2) + q N(1, sigma^2);
-with that gradient set to 0 it is N(0, sigma^2).
-
-sigma may be anything above 0; infinite noise hides everything.
+step adds N(0, sigma^2), for any sigma > 0, to a sum of gradients of length at most 1,
+in which each example takes part with probability q. Along the target's gradient, the
+noisy sum is (1 - q) N(0, sigma^2) + q N(1, sigma^2); with that gradient set to 0 it is
+N(0, sigma^2).
 """
 
 import functools

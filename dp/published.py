@@ -1,8 +1,7 @@
 """Bound training by its accountant's numbers: epsilon, Renyi, rho or a privacy loss.
 
-For trainings whose noise and batches aren't known. Users make these mechanisms from
-such numbers and `relation`, the neighbouring relation that they were computed under
-(see `bounds`).
+For trainings whose noise and batches aren't known. `relation` is the neighbouring
+relation that the numbers were computed under (see `bounds`).
 """
 
 import abc
