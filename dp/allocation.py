@@ -1,7 +1,6 @@
 """Privacy of random allocation: each record joins one secret step of every epoch.
 
 Also called balls in bins: a way to draw batches, like Poisson sampling or shuffling.
-`sampling` and `shadow.factory` make `RandomAllocation`, which calls the functions here.
 With t steps an epoch, and the target's gradients of length at most 1, one epoch is
 dominated by the pair
 
@@ -28,7 +27,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from dp import domain, lattice, poisson
+from dp import domain, lattice, loss_grid, poisson
 from dp.domain import Number
 from dp.loss_grid import Distribution
 from dp.mechanisms import Amplified, Gaussian, require_sampled
@@ -40,9 +39,7 @@ _MOST_EPOCHS = 10**5
 # Points of an octave: the lattice adds at most 1 / (1.5 * 64^2) to the variance of the
 # likelihood ratio, relative to it; measured: bounds rise by less than a share of 1e-4.
 _FEWEST, _MANY, _PER_DEVIATION = 2**11, 2**17, 64
-_LONGEST = 4e6  # points of a loss distribution; beyond, its grid is coarser
 _ROUND_OFF = 1e-14  # of an epoch's delta, by FFT; measured: at most 1e-15
-_TAIL = 1e-15  # probability that dp-accounting may cut off at either end
 _HIGHEST = 512  # order of Renyi divergences
 
 
@@ -83,8 +80,7 @@ class RandomAllocation(Amplified):
     def full(self) -> Gaussian:
         """The mechanism for an adversary who knows the order: one step an epoch.
 
-        The target doesn't depend on the order, so its bounds hold for a secret order
-        too.
+        Its bounds hold for a secret order too: the target doesn't depend on the order.
         """
         return Gaussian(
             noise_multiplier=self.noise_multiplier,
@@ -158,7 +154,9 @@ def losses(sigma: float, steps: int, epochs: int, grid: float) -> Distribution:
         math.log(2) * (len(ratio.octaves) + abs(ratio.low - math.log2(steps))),
         epochs * second + 16 * math.sqrt(epochs * second),
     )
-    spacing = max(min(grid, math.sqrt(second) / _PER_DEVIATION), reach / _LONGEST)
+    spacing = max(
+        min(grid, math.sqrt(second) / _PER_DEVIATION), reach / loss_grid.LONGEST
+    )
     first, masses = _on_grid(np.log(ratio.values / steps), ratio.octaves, spacing)
     tilted = masses * np.exp((first + np.arange(len(masses))) * spacing)
     slack = _ROUND_OFF + 8 * ratio.rounding
@@ -168,7 +166,7 @@ def losses(sigma: float, steps: int, epochs: int, grid: float) -> Distribution:
     last = first + len(masses) - 1
     add = pld_pmf.DensePLDPmf(spacing, -last, masses[::-1], ratio.zero + slack, True)
     one = privacy_loss_distribution.PrivacyLossDistribution(remove, add)
-    return one if epochs == 1 else one.self_compose(epochs, tail_mass_truncation=_TAIL)
+    return loss_grid.composed(one, epochs)
 
 
 def _on_grid(

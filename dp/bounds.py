@@ -2,10 +2,8 @@
 
 gamma bounds the probability that an attack that sees the weights comes near the target.
 kappa is that probability for the best attack without the weights (the baseline, see
-`priors`). Mechanisms (`mechanisms`, `participation`, `published`) call these with their
-epsilon, mu or Renyi curve; `finite_domain` and `gaussian_failure` are for users alone.
-Bounds take log kappa and return log gamma, elementwise and in float64, as kappa may
-underflow for images. No bound is below log kappa or above 0.
+`priors`). Bounds take log kappa and return log gamma, elementwise and in float64, as
+kappa may underflow for images. No bound is below log kappa or above 0.
 
 A guarantee compares training with the target to a reference that doesn't depend on it:
 
@@ -93,9 +91,8 @@ def binary_renyi(log_kappa: Numbers, order: Numbers, epsilon: Numbers) -> Logs:
             second = power * (failure - miss) + miss / (order - 1)
             apart = np.abs(first - second) * (order - 1)
             moments = np.maximum(first, second) + np.log1p(np.exp(-apart)) / (order - 1)
-            entropies = np.exp(success) * (success - base) + np.exp(failure) * (
-                failure - miss
-            )
+            entropies = np.exp(success) * (success - base)
+            entropies += np.exp(failure) * (failure - miss)
         return np.where(order == 1, entropies, moments)
 
     low, high = base - miss, np.full(base.shape, _CERTAIN)
@@ -107,12 +104,9 @@ def binary_renyi(log_kappa: Numbers, order: Numbers, epsilon: Numbers) -> Logs:
         allowed = ~(divergence(middle) > epsilon)
         low = np.where(allowed, middle, low)
         high = np.where(allowed | np.isinf(high), high, middle)
-    log_gamma = -np.logaddexp(0, -high)
-    return _valid(
-        log_kappa,
-        np.where(impossible, -np.inf, np.where(certain, 0.0, log_gamma)),
-        unless=epsilon,
-    )
+    log_gamma = np.where(certain, 0.0, -np.logaddexp(0, -high))
+    log_gamma = np.where(impossible, -np.inf, log_gamma)
+    return _valid(log_kappa, log_gamma, unless=epsilon)
 
 
 def pure(log_kappa: Numbers, epsilon: Numbers, relation: str) -> Logs:
@@ -258,12 +252,7 @@ def dual(
     log_kappa = domain.log_probability("log_kappa", log_kappa)
     epsilons = domain.some("epsilons", domain.finite("epsilons", epsilons)).ravel()
     deltas = domain.finite_at_least_0("deltas", deltas).ravel()
-    if deltas.size != epsilons.size:
-        raise domain.FieldError(
-            "deltas",
-            f"Expected as many {{}} as epsilons, got {deltas.size} and"
-            f" {epsilons.size}.",
-        )
+    domain.as_many("deltas", deltas, "epsilons", epsilons)
     with np.errstate(divide="ignore"):
         log_deltas = np.log(deltas)
     flat = [np.min(np.logaddexp(log_deltas, k + epsilons)) for k in log_kappa.ravel()]

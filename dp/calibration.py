@@ -1,9 +1,8 @@
 """Find the least noise that keeps an attack's success, or epsilon, below a value.
 
-`informed calibrate` and audits (`informed.audit.noise_game`) call `calibrate` with
-gamma, the success that reconstruction may have. Noise that stops reconstruction may
-leave membership visible: `Calibration.epsilon` is often far above what anyone would
-call private. So `calibrate` also takes an advantage or an epsilon.
+Noise that stops reconstruction may leave membership visible: `Calibration.epsilon` is
+often far above what anyone would call private. So `calibrate` takes gamma, the success
+that reconstruction may have, or an advantage or an epsilon.
 """
 
 import dataclasses
@@ -15,10 +14,9 @@ from typing import Any
 import numpy as np
 from scipy import optimize, special
 
-from dp import bounds, domain, epsilons
-from dp.allocation import RandomAllocation
+from dp import bounds, domain
 from dp.domain import Number
-from dp.mechanisms import Gaussian, PoissonGaussian
+from dp.mechanisms import LARGE, Amplified, Gaussian, PoissonGaussian
 from dp.rero import ReRoBound, rero_bound, rounded_up
 from dp.sampling import Batches, Run
 
@@ -89,7 +87,7 @@ def calibrate(
     """
     domain.choice("relation", relation, bounds.RELATIONS)
     domain.between("delta", delta, 0, 1)
-    design, most = _design(relation, steps, sampling_probability, batches)
+    design, full = _design(relation, steps, sampling_probability, batches)
     base = None
     if gamma is not None or kappa is not None or log_kappa is not None:
         base = float(domain.baseline(kappa, log_kappa))
@@ -97,48 +95,50 @@ def calibrate(
         raise domain.FieldError(
             "gamma", "Expected exactly one of {}, advantage and epsilon."
         )
-    measure: Callable[[Any], float]
     if gamma is not None:
         assert base is not None
         wanted = _reachable(gamma, base)
         mu = float(special.ndtri_exp(wanted) - special.ndtri_exp(base))
-        measure = functools.partial(_of_gamma, base, wanted, float(gamma))
     elif advantage is not None:
-        share = float(domain.between("advantage", advantage, 0, 1))
-        mu = 2 * float(special.ndtri((1 + share) / 2))
-
-        def measure(run: Any) -> float:
-            return _log_ratio(run.advantage(), share)
+        allowed = float(domain.between("advantage", advantage, 0, 1))
+        mu = 2 * float(special.ndtri((1 + allowed) / 2))
     else:
         assert epsilon is not None
         allowed = float(domain.finite_above("epsilon", epsilon, 0))
-        mu = epsilons.mu_of(allowed, float(delta))
+        mu = _mu_of(allowed, float(delta))
 
-        def measure(run: Any) -> float:
-            return _log_ratio(run.epsilon(delta), allowed)
+    def measure(run: Any) -> float:
+        if gamma is None:
+            reached = run.epsilon(delta) if advantage is None else run.advantage()
+            if reached <= allowed:
+                return math.log(max(reached, 1e-300) / allowed)
+            # Finite, and > 0 where it is larger or NaN.
+            ratio = reached / allowed
+            return max(1e-300, math.log(ratio)) if 1 < ratio < math.inf else 700.0
+        bound = rero_bound(run, log_kappa=base)
+        above = float(bound.log_gamma) - wanted
+        return 1e-300 if above <= 0 and bound.gamma > float(gamma) else above
 
-    if most.mu / np.finfo(float).max >= mu:
+    if full.mu / np.finfo(float).max >= mu:
         raise domain.FieldError(
             "gamma", "Expected {} to be above kappa by more than rounding."
         )
-    tiny = float(np.finfo(float).tiny)
-    sigma, run = 0.0, design(tiny)
+    sigma, run = 0.0, design(noise_multiplier=float(np.finfo(float).tiny))
     if mu < math.inf and measure(run) > 0:
         near = np.asarray(math.log(delta) if base is None else base)
 
         @functools.cache
         def excess(log_sigma: float) -> float:
-            return measure(design(math.exp(log_sigma)))
+            return measure(design(noise_multiplier=math.exp(log_sigma)))
 
         def by_renyi(log_sigma: float) -> float:
-            run = design(math.exp(log_sigma))
-            assert isinstance(run, PoissonGaussian | RandomAllocation)
+            run = design(noise_multiplier=math.exp(log_sigma))
+            assert isinstance(run, Amplified)
             return measure(run.renyi(near))
 
-        sampled = isinstance(run, PoissonGaussian | RandomAllocation)
-        rough = by_renyi if sampled else excess
-        sigma = math.exp(_smallest(excess, rough, math.log(most.mu / mu)))
-        run = design(sigma)
+        rough = by_renyi if isinstance(run, Amplified) else excess
+        sigma = math.exp(_smallest(excess, rough, math.log(full.mu / mu)))
+        run = design(noise_multiplier=sigma)
     return Calibration(
         noise_multiplier=sigma,
         mechanism=run,
@@ -150,33 +150,38 @@ def calibrate(
 
 def _design(
     relation: str, steps: int | None, probability: Number, batches: Batches | None
-) -> tuple[Callable[[float], Run], Gaussian]:
+) -> tuple[Callable[..., Run], Gaussian]:
     """Return sigma -> mechanism, and full batches with sigma 1: no more protection."""
+    design: Callable[..., Run]
     if batches is None:
-        steps = domain.integer("steps", steps, 1)
+        most = domain.integer("steps", steps, 1)
         q = float(domain.share("sampling_probability", probability))
-
-        def sampled(sigma: float) -> Run:
-            return PoissonGaussian(
-                noise_multiplier=sigma,
-                sampling_probability=q,
-                steps=steps,
-                relation=relation,
-            )
-
-        return sampled, Gaussian(noise_multiplier=1.0, steps=steps, relation=relation)
-    if steps is not None or probability != 1:
+        design = functools.partial(
+            PoissonGaussian, sampling_probability=q, steps=most, relation=relation
+        )
+    elif steps is not None or probability != 1:
         raise domain.FieldError(
             "batches", "Expected either {} or steps, which say the same. Drop one."
         )
-    once = batches.sampling in ("shuffled", "allocation")  # an epoch
-    most = batches.epochs if once else batches.steps
+    else:
+        once = batches.sampling in ("shuffled", "allocation")  # an epoch
+        most = batches.epochs if once else batches.steps
+        design = functools.partial(batches.mechanism, relation=relation)
+        design(noise_multiplier=1.0)  # refuses a relation that has no mechanism
+    return design, Gaussian(noise_multiplier=1.0, steps=most, relation=relation)
 
-    def drawn(sigma: float) -> Run:
-        return batches.mechanism(noise_multiplier=sigma, relation=relation)
 
-    drawn(1.0)  # refuses a relation that has no mechanism
-    return drawn, Gaussian(noise_multiplier=1.0, steps=most, relation=relation)
+def _mu_of(epsilon: float, delta: float) -> float:
+    """Return mu of one Gaussian step, at most the largest with that epsilon at delta.
+
+    From `LARGE` on, by the upper bound of delta in `Gaussian.epsilon`.
+    """
+    if epsilon < LARGE:
+        import dp_accounting
+
+        return 1 / float(dp_accounting.get_sigma_gaussian(epsilon, delta))
+    quantile = -float(special.ndtri(delta))
+    return math.hypot(quantile, math.sqrt(2) * math.sqrt(epsilon)) - quantile
 
 
 def _reachable(gamma: Number, base: float) -> float:
@@ -194,30 +199,13 @@ def _reachable(gamma: Number, base: float) -> float:
     return wanted
 
 
-def _of_gamma(base: float, wanted: float, gamma: float, run: Any) -> float:
-    bound = rero_bound(run, log_kappa=base)
-    above = float(bound.log_gamma) - wanted
-    return 1e-300 if above <= 0 and bound.gamma > gamma else above
-
-
-def _log_ratio(reached: float, allowed: float) -> float:
-    """Return log(reached / allowed), finite; > 0 where reached is larger or NaN."""
-    if not reached <= allowed:
-        ratio = reached / allowed
-        return max(1e-300, math.log(ratio)) if 1 < ratio < math.inf else 700.0
-    return math.log(max(reached, 1e-300) / allowed)
-
-
 def _smallest(
     excess: Callable[[float], float], rough: Callable[[float], float], high: float
 ) -> float:
-    """Find the smallest log sigma with excess <= 0.
+    """Find the smallest log sigma with excess <= 0; it falls with log sigma.
 
-    Args:
-      excess: a function that falls with log sigma.
-      rough: a faster function that is never below excess, or excess itself.
-      high: a log sigma that is about enough; the result itself where the mechanism
-        gets no credit for sampling.
+    `rough` is faster and never below excess, or excess itself. `high` is about enough,
+    and the result itself where the mechanism gets no credit for sampling.
     """
     step = 1e-9
     while rough(high) > 0:
@@ -236,12 +224,7 @@ def _smallest(
 
 
 def _polished(excess: Callable[[float], float], at: float, slope: float) -> float:
-    """Find log sigma with excess 0 or just below, by secants in a bracket.
-
-    Args:
-      excess: a function of log sigma that falls.
-      at, slope: log sigma near the root, and about how excess changes there.
-    """
+    """Find log sigma near `at` with excess 0 or just below: secants in a bracket."""
     low, high = -math.inf, math.inf
     before = math.nan, math.nan
     for _ in range(_EVALUATIONS):

@@ -1,8 +1,7 @@
 """The covariance of a normal prior given the coordinates that the adversary knows.
 
-`priors.gaussian_given` computes kappa, the success of a guess without the model, by
-these functions. Rounding counts as the adversary's knowledge: the conditional
-covariance, less its slack, is never too large, so kappa is never too small.
+Rounding counts as the adversary's knowledge: the conditional covariance, less its
+slack, is never too large, so kappa is never too small.
 """
 
 import numpy as np

@@ -5,20 +5,17 @@
 """
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 Number = float | int  # np.float64 is a float
 Numbers = Number | np.ndarray | np.generic | Sequence  # what NumPy makes an array of
-LARGEST = 2**53  # float64 holds every whole number up to here
 
 
 class FieldError(ValueError):
     """The error of a named field whose value is not allowed.
-
-    Callers who name the field otherwise rename it by `within` and `called`.
 
     Args:
       field: the name of the argument or attribute, without a path.
@@ -46,11 +43,11 @@ def require(field: str, value: Any, holds: Any, allowed: str) -> None:
 
 def _shown(value: Any, holds: Any) -> str:
     """Write a value on one line: of many numbers the first that is refused."""
-    values, good = np.asarray(value), np.asarray(holds)
-    if values.ndim and values.shape == good.shape:
+    good = np.asarray(holds)
+    if good.ndim and np.shape(value) == good.shape:
         index = np.unravel_index(np.argmin(good), good.shape)
         place = ", ".join(str(int(i)) for i in index)
-        return f"{values[index].item()!r} at [{place}]"
+        return f"{np.asarray(value)[index].item()!r} at [{place}]"
     return " ".join(repr(value).split())
 
 
@@ -64,34 +61,36 @@ def numbers(field: str, value: Numbers) -> np.ndarray:
         ) from error
 
 
+def _checked(
+    field: str, value: Numbers, holds: Callable[[np.ndarray], Any], allowed: str
+) -> np.ndarray:
+    """Return as float64, or raise FieldError unless `holds` of every number."""
+    values = numbers(field, value)
+    require(field, value, holds(values), allowed)
+    return values
+
+
 def probability(field: str, value: Numbers) -> np.ndarray:
     """Return as float64, or raise FieldError unless in [0, 1]."""
-    values = numbers(field, value)
-    require(field, value, (values >= 0) & (values <= 1), "in [0, 1]")
-    return values
+    return _checked(field, value, lambda v: (v >= 0) & (v <= 1), "in [0, 1]")
 
 
 def share(field: str, value: Numbers) -> np.ndarray:
     """Return as float64, or raise FieldError unless in (0, 1]."""
-    values = numbers(field, value)
-    require(field, value, values > 0, "> 0")
-    require(field, value, values <= 1, "in (0, 1]")
-    return values
+    above(field, value, 0)
+    return _checked(field, value, lambda v: v <= 1, "in (0, 1]")
 
 
 def between(field: str, value: Numbers, low: Number, high: Number) -> np.ndarray:
     """Return as float64, or raise FieldError unless low < value < high."""
-    values = numbers(field, value)
-    inside = (values > low) & (values < high)
-    require(field, value, inside, f"> {low:g} and < {high:g}")
-    return values
+    allowed = f"> {low:g} and < {high:g}"
+    return _checked(field, value, lambda v: (v > low) & (v < high), allowed)
 
 
 def log_probability(field: str, value: Numbers) -> np.ndarray:
     """Return as float64, or raise FieldError unless <= 0; -inf is probability 0."""
-    values = numbers(field, value)
-    require(field, value, values <= 0, "<= 0, a natural logarithm of a probability")
-    return values
+    allowed = "<= 0, a natural logarithm of a probability"
+    return _checked(field, value, lambda v: v <= 0, allowed)
 
 
 def baseline(kappa: Numbers | None, log_kappa: Numbers | None) -> np.ndarray:
@@ -112,9 +111,7 @@ def baseline(kappa: Numbers | None, log_kappa: Numbers | None) -> np.ndarray:
 
 def above(field: str, value: Numbers, bound: Number) -> np.ndarray:
     """Return as float64, or raise FieldError unless > bound; infinity is allowed."""
-    values = numbers(field, value)
-    require(field, value, values > bound, f"> {bound:g}")
-    return values
+    return _checked(field, value, lambda v: v > bound, f"> {bound:g}")
 
 
 def one(field: str, value: Numbers) -> None:
@@ -127,31 +124,24 @@ def one(field: str, value: Numbers) -> None:
 
 def finite_above(field: str, value: Numbers, bound: Number) -> np.ndarray:
     """Return as float64, or raise FieldError unless > bound and finite."""
-    values = numbers(field, value)
-    good = (values > bound) & np.isfinite(values)
-    require(field, value, good, f"> {bound:g} and finite")
-    return values
+    allowed = f"> {bound:g} and finite"
+    return _checked(field, value, lambda v: (v > bound) & np.isfinite(v), allowed)
 
 
 def at_least_0(field: str, value: Numbers) -> np.ndarray:
     """Return as float64, or raise FieldError unless >= 0; infinity is allowed."""
-    values = numbers(field, value)
-    require(field, value, values >= 0, ">= 0")
-    return values
+    return _checked(field, value, lambda v: v >= 0, ">= 0")
 
 
 def finite_at_least_0(field: str, value: Numbers) -> np.ndarray:
     """Return as float64, or raise FieldError unless >= 0 and finite."""
-    values = numbers(field, value)
-    require(field, value, (values >= 0) & np.isfinite(values), ">= 0 and finite")
-    return values
+    allowed = ">= 0 and finite"
+    return _checked(field, value, lambda v: (v >= 0) & np.isfinite(v), allowed)
 
 
 def finite(field: str, value: Numbers) -> np.ndarray:
     """Return as float64, or raise FieldError unless finite."""
-    values = numbers(field, value)
-    require(field, value, np.isfinite(values), "to be finite")
-    return values
+    return _checked(field, value, np.isfinite, "to be finite")
 
 
 def some(field: str, value: np.ndarray) -> np.ndarray:
@@ -160,20 +150,24 @@ def some(field: str, value: np.ndarray) -> np.ndarray:
     return value
 
 
+def as_many(field: str, value: np.ndarray, other: str, others: np.ndarray) -> None:
+    """Raise FieldError unless two arrays have the same shape."""
+    if value.shape != others.shape:
+        shapes = f"{value.shape} and {others.shape}"
+        raise FieldError(field, f"Expected as many {{}} as {other}, got {shapes}.")
+
+
 def integer(field: str, value: Any, bound: int) -> int:
     """Return an integer >= bound that float64 holds exactly, or raise FieldError."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise FieldError(field, f"Expected {{}} to be an integer, got {value!r}.")
     require(field, value, value >= bound, f">= {bound}")
-    require(field, value, value <= LARGEST, "<= 2^53, which float64 counts up to")
+    require(field, value, value <= 2**53, "<= 2^53, which float64 counts up to")
     return int(value)
 
 
 def choice(field: str, value: str, allowed: Iterable[str]) -> str:
-    """Return `value` if it is one of `allowed`.
-
-    Raises: FieldError: it isn't. The message lists the allowed names and the nearest.
-    """
+    """Return `value`, or raise FieldError, with the nearest name, unless allowed."""
     names = list(allowed)
     if value in names:
         return value

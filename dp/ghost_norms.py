@@ -1,14 +1,12 @@
 """Lengths of per-example gradients of any network, without forming those of its layers.
 
-`gradient.clipped_sum_traced` clips by them. We trace the loss of one example. Where a
-parameter array is used once, by a product with one vector of the example's activations
-a, the array's gradient is the outer product of a and the slope s of the loss in the
-product. Its squared length is |a|^2 |s|^2 (Goodfellow 2015): no array of that size is
-made. The gradients of all other parameters (biases, convolutions, arrays used twice)
-are formed and measured.
+We trace the loss of one example. Where a parameter array is used once, by a product
+with one vector of the example's activations a, the array's gradient is the outer
+product of a and the slope s of the loss in the product. Its squared length is
+|a|^2 |s|^2 (Goodfellow 2015): no array of that size is made. The gradients of all other
+parameters (biases, convolutions, arrays used twice) are formed and measured.
 """
 
-import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,83 +22,29 @@ _CALLS = ("jit", "pjit")
 _ENTRIES = 1 << 22
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class GhostNorms:
-    """A traced loss, and which of its parameters are measured without a gradient.
+def squared_lengths(
+    loss: Callable[..., Array], params: Any, examples: Any
+) -> Float[Array, " examples"]:
+    """Return the squared lengths of gradients of a loss (params, example) -> scalar.
 
-    Attributes:
-      trace: the loss of (leaves of the parameters, leaves of an example).
-      products: for each measured leaf the equation that uses it and the position of the
-        other factor among the equation's operands.
-      direct: positions of leaves whose gradients are formed.
+    Args:
+      examples: a PyTree with a leading axis of examples.
     """
+    first = jax.tree.map(lambda values: values[0], examples)
+    trace, products = traced(loss, params, first)
+    leaves = jax.tree.leaves(params)
+    direct = [at for at in range(len(leaves)) if at not in products]
+    by_equation = {id(product): (at, i) for at, (product, i) in products.items()}
+    outputs: dict[int, Any] = {at: p.outvars[0].aval for at, (p, _) in products.items()}
+    taps = {at: jnp.zeros(aval.shape, aval.dtype) for at, aval in outputs.items()}
 
-    trace: ClosedJaxpr
-    products: dict[int, tuple[JaxprEqn, int]]
-    direct: tuple[int, ...]
-
-    @classmethod
-    def of(cls, loss: Callable[..., Array], params: Any, example: Any) -> "GhostNorms":
-        """Trace a loss (params, example) -> scalar; only shapes and dtypes matter."""
-        leaves, treedef = jax.tree.flatten((params, example))
-
-        def flat(*leaves: Array) -> Array:
-            return loss(*jax.tree.unflatten(treedef, leaves))
-
-        trace = _inlined(jax.make_jaxpr(flat)(*leaves))
-        count = len(jax.tree.leaves(params))
-        users: dict[Var, list[JaxprEqn]] = {}
-        for equation in trace.jaxpr.eqns:
-            for operand in equation.invars:
-                if not isinstance(operand, Literal):
-                    users.setdefault(operand, []).append(equation)
-        outputs = set(trace.jaxpr.outvars)
-        products = {}
-        for at, variable in enumerate(trace.jaxpr.invars[:count]):
-            product = _product(variable, users, outputs)
-            if product is not None:
-                products[at] = product
-        direct = tuple(at for at in range(count) if at not in products)
-        return cls(trace, products, direct)
-
-    def squared(self, params: Any, examples: Any) -> Float[Array, " examples"]:
-        """Return the squared lengths of the examples' gradients."""
-        leaves = jax.tree.leaves(params)
-        taps = {
-            at: jnp.zeros_like(_aval(product.outvars[0]))
-            for at, (product, _) in self.products.items()
-        }
-
-        def of_one(example: Any) -> Array:
-            def played(
-                direct: Sequence[Array], taps: dict[int, Array]
-            ) -> tuple[Array, dict[int, Array]]:
-                every = list(leaves)
-                for at, leaf in zip(self.direct, direct, strict=True):
-                    every[at] = leaf
-                return self._played([*every, *jax.tree.leaves(example)], taps)
-
-            (gradients, slopes), factors = jax.grad(played, (0, 1), has_aux=True)(
-                [leaves[at] for at in self.direct], taps
-            )
-            squares = [jnp.sum(jnp.square(_single(g))) for g in gradients]
-            squares += [_of_product(factors[at], slopes[at]) for at in slopes]
-            return jnp.asarray(sum(squares))
-
-        size = sum(leaves[at].size for at in self.direct)
-        together = max(1, _ENTRIES // max(size, 1))
-        if len(jax.tree.leaves(examples)[0]) <= together:
-            return jax.vmap(of_one)(examples)
-        return jax.lax.map(of_one, examples, batch_size=together)
-
-    def _played(
-        self, inputs: Sequence[Array], taps: dict[int, Array]
+    def played(
+        formed: Sequence[Array], taps: dict[int, Array], example: Any
     ) -> tuple[Array, dict[int, Array]]:
         """Return the loss with taps added to the products, and their other factors."""
-        by_equation = {
-            id(product): (at, other) for at, (product, other) in self.products.items()
-        }
-        factors = {}
+        every, factors = list(leaves), {}
+        for at, leaf in zip(direct, formed, strict=True):
+            every[at] = leaf
 
         def changed(equation: JaxprEqn, operands: list[Any], out: list[Any]) -> None:
             if id(equation) in by_equation:
@@ -108,8 +52,52 @@ class GhostNorms:
                 factors[at] = operands[other]
                 out[0] = out[0] + taps[at]
 
-        (loss,) = _evaluated(self.trace, inputs, changed)
-        return loss, factors
+        (value,) = _evaluated(trace, [*every, *jax.tree.leaves(example)], changed)
+        return value, factors
+
+    def of_one(example: Any) -> Array:
+        (gradients, slopes), factors = jax.grad(played, (0, 1), has_aux=True)(
+            [leaves[at] for at in direct], taps, example
+        )
+        squares = [jnp.sum(jnp.square(_single(g))) for g in gradients]
+        squares += [_of_product(factors[at], slopes[at]) for at in slopes]
+        return jnp.asarray(sum(squares))
+
+    size = sum(leaves[at].size for at in direct)
+    together = max(1, _ENTRIES // max(size, 1))
+    if len(jax.tree.leaves(examples)[0]) <= together:
+        return jax.vmap(of_one)(examples)
+    return jax.lax.map(of_one, examples, batch_size=together)
+
+
+def traced(
+    loss: Callable[..., Array], params: Any, example: Any
+) -> tuple[ClosedJaxpr, dict[int, tuple[JaxprEqn, int]]]:
+    """Trace a loss; only shapes and dtypes matter.
+
+    Returns: the loss of (leaves of the parameters, leaves of an example); for each leaf
+      that is measured without its gradient the equation that uses it, and the position
+      of the other factor among the equation's operands.
+    """
+    leaves, treedef = jax.tree.flatten((params, example))
+
+    def flat(*leaves: Array) -> Array:
+        return loss(*jax.tree.unflatten(treedef, leaves))
+
+    called = jax.make_jaxpr(flat)(*leaves)
+    # With the bodies of jitted functions in place of their calls.
+    trace = jax.make_jaxpr(lambda *inputs: _evaluated(called, inputs))(*leaves)
+    users: dict[Var, list[JaxprEqn]] = {}
+    for equation in trace.jaxpr.eqns:
+        for operand in equation.invars:
+            if not isinstance(operand, Literal):
+                users.setdefault(operand, []).append(equation)
+    outputs, products = set(trace.jaxpr.outvars), {}
+    for at in range(len(jax.tree.leaves(params))):
+        product = _product(trace.jaxpr.invars[at], users, outputs)
+        if product is not None:
+            products[at] = product
+    return trace, products
 
 
 def _product(
@@ -127,17 +115,12 @@ def _product(
         return None
     other = 1 - equation.invars.index(variable)
     contracted, batched = equation.params["dimension_numbers"]
-    factor = _aval(equation.invars[other])
+    factor: Any = equation.invars[other].aval
     # A vector: all of its entries are summed over.
     vector = factor.size == math.prod(factor.shape[d] for d in contracted[other])
-    dtypes = {_aval(v).dtype for v in (*equation.invars, *equation.outvars)}
-    alike = vector and not batched[0] and len(dtypes) == 1
+    avals: list[Any] = [v.aval for v in (*equation.invars, *equation.outvars)]
+    alike = vector and not batched[0] and len({aval.dtype for aval in avals}) == 1
     return (equation, other) if alike else None
-
-
-def _aval(variable: Any) -> jax.ShapeDtypeStruct:
-    """Return shape and dtype of a variable or a literal of a trace."""
-    return jax.ShapeDtypeStruct(variable.aval.shape, variable.aval.dtype)
 
 
 def _of_product(factor: Array, slope: Array) -> Array:
@@ -145,21 +128,13 @@ def _of_product(factor: Array, slope: Array) -> Array:
     factor, slope = _single(factor), _single(slope)
     units = [jax.lax.stop_gradient(jnp.abs(v).max()) for v in (factor, slope)]
     units = [jnp.where((unit > 0) & jnp.isfinite(unit), unit, 1.0) for unit in units]
-    sums = [
-        jnp.sum(jnp.square(values / unit))
-        for values, unit in zip((factor, slope), units, strict=True)
-    ]
+    sums = [jnp.sum(jnp.square(v)) for v in (factor / units[0], slope / units[1])]
     return jnp.square(units[0] * units[1]) * sums[0] * sums[1]
 
 
 def _single(values: Array) -> Array:
     """Return an array in float32, or in float64 as it is."""
     return values.astype(jnp.promote_types(values.dtype, jnp.float32))
-
-
-def _inlined(trace: ClosedJaxpr) -> ClosedJaxpr:
-    """Return the trace with the bodies of jitted functions in place of their calls."""
-    return jax.make_jaxpr(lambda *inputs: _evaluated(trace, inputs))(*trace.in_avals)
 
 
 def _evaluated(

@@ -7,12 +7,7 @@ output, of squared length (|a|^2 + 1) |d|^2: a "ghost norm" (Goodfellow 2015; Li
 The lengths take a backward pass of their own; compiled, it computes no gradients of
 weights. `clipped_sum_traced` does the same for any network, by `ghost_norms`.
 
-Of a convolution, whose positions share weights, per-example gradients are formed and
-measured: inner products of positions (Bu et al. 2022) could round to a length of 0.
-
-Independent of models and data. `shadow.training.private` calls both clipped sums and
-`add_noise`; `squared_norms` and `clip_factors` serve the sums. The caller divides by a
-public number. The order of examples has to be public too.
+The caller divides by a public number. The order of examples has to be public too.
 """
 
 import dataclasses
@@ -26,7 +21,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from dp import domain
-from dp.ghost_norms import GhostNorms
+from dp.ghost_norms import squared_lengths
 
 # By layer: zeros added to its outputs, whose derivatives are the slopes; or its inputs.
 Taps = Mapping[str, Array]
@@ -72,27 +67,22 @@ class PrivacyConfig:
                 "{} is None, which turns privacy off, but noise or sampling is asked"
                 " for. Set it.",
             )
-        if self.on:
-            self._refuse_what_float32_lacks()
+        if self.clip_norm is not None:
+            # Float32 would round others to 0 or infinity.
+            limits = np.finfo(np.float32)
+            held = _SHORTEST <= self.clip_norm <= float(limits.max)
+            allowed = f"to be a number of float32, at least {_SHORTEST:g}"
+            domain.require("clip_norm", self.clip_norm, held, allowed)
+            deviation = float(np.multiply(self.noise_multiplier, self.clip_norm))
+            held = deviation <= float(limits.max)
+            held &= deviation >= float(limits.tiny) or not self.noise_multiplier
+            allowed = "so that its product with clip_norm is a number of float32"
+            domain.require("noise_multiplier", self.noise_multiplier, held, allowed)
         if self.sampling == "allocation":
+            q = self.sampling_probability
+            whole = abs(1 / q / self.steps_an_epoch - 1) < 1e-6
             allowed = "to be one over a whole number, the steps of an epoch"
-            whole = abs(1 / self.sampling_probability / self.steps_an_epoch - 1) < 1e-6
-            domain.require(
-                "sampling_probability", self.sampling_probability, whole, allowed
-            )
-
-    def _refuse_what_float32_lacks(self) -> None:
-        """Refuse clipping norms and noise that float32 rounds to 0 or infinity."""
-        assert self.clip_norm is not None
-        limits = np.finfo(np.float32)
-        deviation = float(np.multiply(self.noise_multiplier, self.clip_norm))
-        held = _SHORTEST <= self.clip_norm <= float(limits.max)
-        allowed = f"to be a number of float32, at least {_SHORTEST:g}"
-        domain.require("clip_norm", self.clip_norm, held, allowed)
-        held = deviation <= float(limits.max)
-        held &= deviation >= float(limits.tiny) or not self.noise_multiplier
-        allowed = "so that its product with clip_norm is a number of float32"
-        domain.require("noise_multiplier", self.noise_multiplier, held, allowed)
+            domain.require("sampling_probability", q, whole, allowed)
 
     @property
     def on(self) -> bool:
@@ -165,11 +155,9 @@ def clipped_sum_traced(
     Args:
       loss: the loss of one example, a function (params, example) -> scalar.
       examples: a PyTree with a leading axis of examples.
-      params, clip_norm, weights: see `clipped_sum`, whose arguments they are.
+      params, clip_norm, weights: those of `clipped_sum`.
     """
-    first = jax.tree.map(lambda values: values[0], examples)
-    squared = GhostNorms.of(loss, params, first).squared(params, examples)
-    factors = clip_factors(squared, clip_norm)
+    factors = clip_factors(squared_lengths(loss, params, examples), clip_norm)
     factors = jax.lax.stop_gradient(factors if weights is None else weights * factors)
 
     def weighted(params: Any) -> Array:
@@ -203,13 +191,7 @@ def squared_norms(
 def clip_factors(
     squared: Float[Array, " examples"], clip_norm: float
 ) -> Float[Array, " examples"]:
-    """Return the factors min(1, C / length).
-
-    Args:
-      squared: squared lengths of gradients; NaN stays NaN, as it is traced and can't be
-        refused.
-      clip_norm: C, > 0 and finite.
-    """
+    """Return min(1, C / length) of squared lengths; NaN stays NaN, as it is traced."""
     domain.finite_above("clip_norm", clip_norm, 0)
     smallest = jnp.finfo(squared.dtype).tiny
     return jnp.minimum(1.0, clip_norm / jnp.sqrt(jnp.maximum(squared, smallest)))

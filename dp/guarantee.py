@@ -1,14 +1,7 @@
-"""The base class of mechanisms, which say how well private training hides a record.
-
-Each one (`mechanisms`, `participation`, `published`) defines `bounds` on gamma, the
-chance of reconstruction, `epsilon` and `delta`. The limits of membership tests follow
-here: `advantage` is delta(0), and `tradeoff` reads `bounds`, or what a class puts in
-its place (`_tests`).
-"""
+"""The base class of mechanisms, which say how well private training hides a record."""
 
 import abc
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -16,14 +9,12 @@ from jaxtyping import Float
 from dp import bounds, domain
 from dp.domain import Number, Numbers
 
-if TYPE_CHECKING:
-    from dp_accounting import dp_event
-
+DpEvent = Any  # dp_accounting's; importing it takes a second, and only events need it
 Bounds = dict[str, bounds.Logs]  # log gamma by the name of the bound
 
 
 class Guarantee(abc.ABC):
-    """Base class of mechanisms: what their privacy guarantees of any attack.
+    """What a mechanism guarantees of any attack: success (gamma), epsilon and delta.
 
     All numbers are on the safe side, under the mechanism's relation. epsilon, delta and
     advantage cover both directions: they limit how well an attacker who sees the
@@ -65,32 +56,26 @@ class Guarantee(abc.ABC):
         least = np.min([*np.broadcast_arrays(*self._tests(logs).values())], axis=0)
         return np.asarray(-np.expm1(np.clip(least, logs, 0.0)))
 
-    def event(self) -> "dp_event.DpEvent":
+    def event(self) -> DpEvent:
         """Return dp-accounting's event of this mechanism; see `dp.from_event`.
 
         Raises: FieldError: dp-accounting has no such event, as of random allocation.
         """
-        name = type(self).__name__
-        raise domain.FieldError(
-            "mechanism",
-            f"Expected {{}} that dp-accounting has an event of, not {name}.",
-        )
+        known = "Expected {} that dp-accounting has an event of"
+        raise domain.FieldError("mechanism", f"{known}, not {type(self).__name__}.")
 
     def _tests(self, log_rates: np.ndarray) -> Bounds:
         """Bound log true positives, given log false positives: as gamma by default."""
         return self.bounds(log_rates)
 
+    def _tests_by_delta(self, log_rates: np.ndarray) -> Bounds:
+        """Bound log true positives by delta of both directions, at epsilons up to 40.
 
-def by_delta(
-    delta: Callable[[float], float], log_rates: np.ndarray, most: Number = 40.0
-) -> Bounds:
-    """Bound true positives by delta of both directions, at epsilons up to any `most`.
-
-    `participation` overrides `Guarantee._tests` with it. At a negative epsilon delta of
-    one direction is 1 - e^epsilon (1 - delta(-epsilon)) of the other.
-    """
-    above = np.concatenate([[0.0], np.geomspace(1e-3, float(most), 300)])
-    deltas = np.array([delta(float(epsilon)) for epsilon in above])
-    below = 1 - np.exp(-above) * (1 - deltas)
-    epsilons, deltas = np.append(above, -above), np.append(deltas, below)
-    return {"delta": bounds.dual(log_rates, epsilons, deltas)}
+        At a negative epsilon delta of one direction is
+        1 - e^epsilon (1 - delta(-epsilon)) of the other.
+        """
+        above = np.concatenate([[0.0], np.geomspace(1e-3, 40.0, 300)])
+        deltas = np.array([self.delta(float(epsilon)) for epsilon in above])
+        below = 1 - np.exp(-above) * (1 - deltas)
+        epsilons, deltas = np.append(above, -above), np.append(deltas, below)
+        return {"delta": bounds.dual(log_rates, epsilons, deltas)}

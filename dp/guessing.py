@@ -1,7 +1,6 @@
 """The baseline kappa measured on records: how often a guess without the model is right.
 
-For data whose prior isn't known; `priors` has kappa of known priors. Audits of noisy
-training call it (`informed.audit.noise_game`).
+For data whose prior isn't known; `priors` has kappa of known priors.
 
     baseline = dp.kappa_from(images, error=mean_squared, threshold=0.0232)
     print(baseline, dp.rero_bound(run, log_kappa=baseline.log_kappas))
@@ -42,16 +41,13 @@ class Baseline:
     def log_kappas(self) -> Float[np.ndarray, "2"]:
         """Return logs of both upper limits, for `dp.rero_bound`: fixed, nearest.
 
-        A bound for every attacker lies between the two: a better guess than the fixed
-        one may exist, but none of these records is a better answer than the nearest.
+        A bound for every attacker lies between the two.
         """
         return np.log([self.fixed[2], self.nearest[2]])
 
     def __str__(self) -> str:
-        one, other = (
-            f"{rate:.3g} (at most {high:.3g})"
-            for rate, _, high in (self.fixed, self.nearest)
-        )
+        both = (self.fixed, self.nearest)
+        one, other = (f"{rate:.3g} (at most {high:.3g})" for rate, _, high in both)
         return (
             f"one fixed guess is right for {one}, the nearest other record for {other}"
         )

@@ -1,4 +1,4 @@
-"""Bound training with Opacus or jax-privacy, from the history that its accountant kept.
+"""Bound training with Opacus or jax-privacy, from what its accountant kept.
 
     import json, dp
     with open("history.json", "w") as file:       # at the end of training with Opacus
@@ -14,26 +14,34 @@ Opacus        `accountant.state_dict()`: "history", a list of (noise multiplier,
 jax-privacy   `dataclasses.asdict` of `accounting.analysis.DpParams`, with
               "num_updates", the steps that were made, beside its fields
 jax-privacy   `dataclasses.asdict` of `keras_api.DPKerasConfig`
-An execution plan of jax-privacy has an event: `dp.from_event(plan.dp_event)`.
+
+Events of dp-accounting, such as an execution plan of jax-privacy has, are read too:
+
+    run = dp.from_event(plan.dp_event, relation="add_or_remove")
+    event = run.event()                      # the way back, for its accountants
+
+An event names no neighbouring relation, and accountants differ in what "replace_one"
+doubles: here the sensitivity of Gaussian and Laplace noise. An event's noise_multiplier
+is taken as the noise's standard deviation (Laplace: scale) over the most that removing
+one record moves the sum.
 
 No history proves that batches were drawn as the library assumes. So `informed bound
---from`, which reads histories by `History.of`, prints every bound with its assumption
-and what holds otherwise. Settings that changed during training are composed under
-Poisson sampling; with batches of fixed size the worst settings count for all steps.
-
-Checked: tests/dp/test_histories.py (against the packages' own accountants).
+--from` prints every bound with its assumption and what holds otherwise. Settings that
+changed during training are composed under Poisson sampling; with batches of fixed size
+the worst settings count for all steps.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from dp import domain
-from dp.composition import Composition
-from dp.mechanisms import Gaussian, PoissonGaussian
+from dp.guarantee import DpEvent, Guarantee
+from dp.mechanisms import Composition, Gaussian, PoissonGaussian
 from dp.participation import FixedSizeGaussian
+from dp.published import Laplace, ZeroConcentratedDP
 from dp.sampling import Run
 
 _ACCOUNTANTS = ("rdp", "prv", "gdp")  # of Opacus
@@ -122,16 +130,7 @@ class History:
         """
         if not self.runs:
             return self.worst(relation)
-        parts = (
-            PoissonGaussian(
-                noise_multiplier=sigma,
-                sampling_probability=q,
-                steps=steps,
-                relation=relation,
-            )
-            for sigma, q, steps in self.runs
-        )
-        return Composition(parts=tuple(parts))
+        return Composition(parts=tuple(_sampled(*run, relation) for run in self.runs))
 
     def worst(self, relation: str) -> Run:
         """Return the mechanism of the worst settings; `informed bound` describes it."""
@@ -157,27 +156,24 @@ class History:
             )
         if self.sampling_probability == 1:
             return Gaussian(noise_multiplier=sigma, steps=steps, relation=relation)
-        return PoissonGaussian(
-            noise_multiplier=sigma,
-            sampling_probability=self.sampling_probability,
-            steps=steps,
-            relation=relation,
-        )
+        return _sampled(sigma, self.sampling_probability, steps, relation)
+
+
+def _sampled(sigma: float, q: float, steps: int, relation: str) -> PoissonGaussian:
+    return PoissonGaussian(
+        noise_multiplier=sigma, sampling_probability=q, steps=steps, relation=relation
+    )
 
 
 def _opacus(values: Mapping[str, Any]) -> History:
     _known(values, _OPACUS)
-    if values.get("mechanism") not in _ACCOUNTANTS:
-        raise domain.FieldError(
-            "mechanism",
-            f"Expected {{}} of Opacus to be one of {', '.join(_ACCOUNTANTS)},"
-            f" got {values.get('mechanism')!r}.",
-        )
+    name = values.get("mechanism")
+    allowed = f"of Opacus to be one of {', '.join(_ACCOUNTANTS)}"
+    domain.require("mechanism", name, name in _ACCOUNTANTS, allowed)
     history = values["history"]
-    right = isinstance(history, list) and all(
+    if not (isinstance(history, list) and history) or not all(
         isinstance(entry, list | tuple) and len(entry) == 3 for entry in history
-    )
-    if not right or not history:
+    ):
         raise domain.FieldError(
             "history",
             "Expected {} to be a list of (noise multiplier, sample rate, steps) with at"
@@ -187,9 +183,8 @@ def _opacus(values: Mapping[str, Any]) -> History:
         [_number("history", entry[i]) for entry in history] for i in (0, 1)
     )
     steps = [_count("history", entry[2]) for entry in history]
-    domain.require(
-        "history", sigmas, np.array(sigmas) > 0, "to have noise in each step"
-    )
+    noisy = np.array(sigmas) > 0
+    domain.require("history", sigmas, noisy, "to have noise in each step")
     domain.share("history", rates)
     changed = len(set(zip(sigmas, rates, strict=True))) > 1
     return History(
@@ -223,14 +218,13 @@ def _jax_privacy(values: Mapping[str, Any]) -> History:
         )
     noise = _over_steps("noise_multipliers", values["noise_multipliers"])
     sigmas = [sigma for _, sigma in noise]
-    domain.require(
-        "noise_multipliers", sigmas, np.array(sigmas) > 0, "> 0 in each step"
-    )
+    noisy = np.array(sigmas) > 0
+    domain.require("noise_multipliers", sigmas, noisy, "> 0 in each step")
     schedules = [_over_steps("batch_size", values["batch_size"])]
-    scaled = bool(values.get("batch_size_scale_schedule"))
-    if scaled or values.get("batch_sizes") is not None:
+    sizes = values.get("batch_sizes")
+    if values.get("batch_size_scale_schedule") or sizes is not None:
         # DpParams computes these (step, size) pairs itself. The larger size counts.
-        schedules.append(_over_steps("batch_sizes", values.get("batch_sizes")))
+        schedules.append(_over_steps("batch_sizes", sizes))
     sizes = [size for schedule in schedules for _, size in schedule]
     records = _count("num_samples", values["num_samples"])
     batch = _count("batch_size", max(sizes))
@@ -244,23 +238,21 @@ def _jax_privacy(values: Mapping[str, Any]) -> History:
             " batches are drawn decides what noise protects.",
         )
     method = str(values["sampling_method"]).rpartition(".")[2].upper()
-    if method not in ("POISSON", "FIXED_BATCH_SIZE"):
-        raise domain.FieldError(
-            "sampling_method",
-            f"Expected {{}} to be POISSON or FIXED_BATCH_SIZE, got {method!r}.",
-        )
+    known = method in ("POISSON", "FIXED_BATCH_SIZE")
+    domain.require(
+        "sampling_method", method, known, "to be POISSON or FIXED_BATCH_SIZE"
+    )
     poisson, steps = method == "POISSON", _count("num_updates", values["num_updates"])
     changed = len(set(sigmas)) > 1 or len(set(sizes)) > 1
     starts = sorted({start for one in (noise, *schedules) for start, _ in one})
     starts = [start for start in starts if start < steps]
-    ends = [*starts[1:], steps]
     runs = tuple(
         (
             _at(noise, start),
             max(_at(one, start) for one in schedules) / records,
             int(end - start),
         )
-        for start, end in zip(starts, ends, strict=True)
+        for start, end in zip(starts, [*starts[1:], steps], strict=True)
     )
     return History(
         noise_multiplier=min(sigmas),
@@ -324,18 +316,17 @@ def _known(values: Mapping[str, Any], fields: tuple[str, ...]) -> None:
 
 def _over_steps(field: str, value: Any) -> list[tuple[int, float]]:
     """Return (step, number) pairs of a schedule, from step 0; one number: always."""
-    if isinstance(value, list | tuple) and value:
-        pairs = [entry for entry in value if isinstance(entry, list | tuple)]
-        if len(pairs) == len(value) and all(len(entry) == 2 for entry in pairs):
-            steps = [_number(field, entry[0]) for entry in pairs]
-            domain.require(field, steps[0], steps[0] == 0, "to begin at step 0")
-            whole = np.equal(np.round(steps), steps) & (np.diff(steps, prepend=-1) > 0)
-            domain.require(field, steps, whole, "to have whole steps in their order")
-            return [(int(e[0]), _number(field, e[1])) for e in pairs]
+    if not isinstance(value, list | tuple) or not value:
+        return [(0, _number(field, value))]
+    if not all(isinstance(one, list | tuple) and len(one) == 2 for one in value):
         raise domain.FieldError(
             field, f"Expected {{}} to be (step, value) pairs, got {_short(value)}."
         )
-    return [(0, _number(field, value))]
+    steps = [_number(field, step) for step, _ in value]
+    domain.require(field, steps[0], steps[0] == 0, "to begin at step 0")
+    whole = np.equal(np.round(steps), steps) & (np.diff(steps, prepend=-1) > 0)
+    domain.require(field, steps, whole, "to have whole steps in their order")
+    return [(int(step), _number(field, number)) for step, number in value]
 
 
 def _number(field: str, value: Any) -> float:
@@ -345,19 +336,95 @@ def _number(field: str, value: Any) -> float:
         raise domain.FieldError(
             field, f"Expected {{}} to be made of numbers, got {_short(value)}."
         )
-    number = float(domain.numbers(field, value))
-    domain.require(field, value, np.isfinite(number), "finite")
-    return number
+    return float(domain.finite(field, value))
 
 
 def _count(field: str, value: Any) -> int:
     number = _number(field, value)
-    domain.require(
-        field, value, number >= 1 and number == int(number), "a whole number >= 1"
-    )
+    whole = number >= 1 and number == int(number)
+    domain.require(field, value, whole, "a whole number >= 1")
     return int(number)
 
 
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) < 80 else f"{text[:77]}..."
+
+
+def from_event(event: DpEvent, *, relation: str) -> Guarantee:
+    """Return the mechanism of an event.
+
+    Raises: FieldError: no mechanism here covers the event.
+    """
+    parts = [_part(one, count, relation) for one, count in _events(event, 1)]
+    if len(parts) == 1:
+        return parts[0]
+    sampled = [_as_sampled(part) for part in parts]
+    if not parts or None in sampled:
+        raise _refused(event)
+    return Composition(parts=tuple(part for part in sampled if part is not None))
+
+
+def _as_sampled(part: Guarantee) -> PoissonGaussian | None:
+    """Return the part as Poisson sampling, full batches as q = 1; None: neither."""
+    if isinstance(part, Gaussian) and not isinstance(part.noise_multiplier, tuple):
+        return PoissonGaussian(
+            noise_multiplier=part.noise_multiplier,
+            sampling_probability=1.0,
+            steps=part.steps,
+            relation=part.relation,
+        )
+    return part if isinstance(part, PoissonGaussian) else None
+
+
+def _events(event: DpEvent, times: int) -> Iterator[tuple[DpEvent, int]]:
+    """Take compositions apart: (event, how often in a row)."""
+    from dp_accounting import dp_event
+
+    if isinstance(event, dp_event.SelfComposedDpEvent):
+        yield from _events(event.event, event.count * times)
+    elif isinstance(event, dp_event.ComposedDpEvent):
+        for one in event.events:
+            yield from _events(one, times)
+    elif not isinstance(event, dp_event.NoOpDpEvent):
+        yield event, times
+
+
+def _part(event: DpEvent, steps: int, relation: str) -> Guarantee:
+    from dp_accounting import dp_event
+
+    if isinstance(event, dp_event.GaussianDpEvent):
+        sigma = event.noise_multiplier
+        return Gaussian(noise_multiplier=sigma, steps=steps, relation=relation)
+    if isinstance(event, dp_event.LaplaceDpEvent) and steps == 1:
+        moved = 2.0 if relation == "replace_one" else 1.0
+        return Laplace(eps=moved / event.noise_multiplier, relation=relation)
+    if isinstance(event, dp_event.ZCDpEvent) and not event.xi:
+        return ZeroConcentratedDP(rho=steps * event.rho, relation=relation)
+    inner = getattr(event, "event", None)
+    if isinstance(inner, dp_event.GaussianDpEvent):
+        if isinstance(event, dp_event.PoissonSampledDpEvent):
+            return PoissonGaussian(
+                noise_multiplier=inner.noise_multiplier,
+                sampling_probability=event.sampling_probability,
+                steps=steps,
+                relation=relation,
+            )
+        if isinstance(event, dp_event.SampledWithoutReplacementDpEvent):
+            return FixedSizeGaussian(
+                noise_multiplier=inner.noise_multiplier,
+                records=event.source_dataset_size,
+                batch=event.sample_size,
+                steps=steps,
+                relation=relation,
+            )
+    raise _refused(event)
+
+
+def _refused(event: object) -> domain.FieldError:
+    return domain.FieldError(
+        "event",
+        "Expected {} of Gaussian steps (full, Poisson-sampled or without replacement),"
+        f" one Laplace or rho of zero-concentrated privacy, got {event!r:.90}. Compose"
+        " its privacy losses yourself: dp.LossDistribution takes them.",
+    )

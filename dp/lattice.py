@@ -1,7 +1,5 @@
 """Distributions of sums of likelihood ratios on a lattice, for privacy accounting.
 
-`allocation` computes the privacy loss of an epoch by `lognormal` and `total`, rounded
-to the safe side.
 Every divergence of privacy is the mean of a convex function of a likelihood ratio, such
 as (L - e^epsilon)_+ and (1 - e^epsilon L)_+ of delta in both directions. So a
 distribution with the same mean that is more spread out (larger in convex order) bounds
@@ -62,7 +60,6 @@ def lognormal(sigma: float, terms: int, points: int) -> Lattice:
     """Spread exp((2 x - 1) / (2 sigma^2)), x of N(0, sigma^2), on the lattice.
 
     Args:
-      sigma: the noise multiplier.
       terms: the number of copies that will be summed; it decides what is negligible.
       points: m, the points of an octave.
     """

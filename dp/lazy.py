@@ -4,8 +4,7 @@
         __name__, {"shadow.factory": "Factory", "shadow.data": "Examples Split split"}
     )
 
-A module of a package can then be used without the dependencies of the others: checks
-of a configuration without JAX, a closed-form bound without dp-accounting.
+A module of a package can then be used without the dependencies of the others.
 """
 
 import importlib

@@ -1,10 +1,7 @@
 """Mechanisms: private training by Gaussian noise, with or without Poisson sampling.
 
-A mechanism says how a training was made private. It bounds gamma, the chance of
-reconstructing a record after seeing the release, from kappa, the chance before. The
-bounds hold under its neighbouring relation (see `bounds`). `rero.rero_bound` takes the
-least. `sampling` and `shadow.factory` make mechanisms. Theorems are those of Balle,
-Cherubin and Hayes 2022.
+Bounds hold under the mechanism's neighbouring relation (see `bounds`). Theorems are
+those of Balle, Cherubin and Hayes 2022.
 
 sigma, the noise multiplier, is the standard deviation of the noise on the *sum* of
 clipped gradients over the clipping norm. The number that a sum is divided by has to be
@@ -17,18 +14,20 @@ Limits: with infinite noise gamma is kappa; where mu overflows for lack of noise
 
 import abc
 import dataclasses
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+import functools
+import math
+from typing import Protocol, runtime_checkable
 
 import numpy as np
+from scipy import special
 
-from dp import bounds, domain, epsilons, loss_grid, poisson
+from dp import bounds, domain, loss_grid, poisson
 from dp.domain import Number
-from dp.guarantee import Bounds, Guarantee
+from dp.guarantee import Bounds, DpEvent, Guarantee
 from dp.loss_grid import Distribution
 from dp.published import RenyiDP
 
-if TYPE_CHECKING:
-    from dp_accounting import dp_event
+LARGE = 1e5  # mu or epsilon, where dp-accounting's solvers still converge
 
 
 @runtime_checkable
@@ -101,16 +100,59 @@ class Gaussian(Guarantee):
         }
 
     def epsilon(self, delta: Number) -> float:
-        """Return the exact epsilon at delta, under the relation."""
+        """Return the exact epsilon at delta, under the relation.
+
+        Where mu is too large for the solver, it is that of Phi(mu / 2 - eps / mu),
+        which exceeds delta(eps) by less than 1e-5 of it. The bits are those of
+        dp-accounting's get_epsilon_gaussian, a slow import.
+        """
         domain.between("delta", delta, 0, 1)
-        return epsilons.of_mu(self.mu, delta)
+        mu = self.mu
+        if mu == 0 or np.isinf(1 / mu):
+            return 0.0
+        if mu >= LARGE:
+            with np.errstate(over="ignore"):
+                upper = np.multiply(mu, mu / 2 - special.ndtri(delta))
+            return float(np.maximum(0.0, upper))
+        from scipy import optimize
+
+        sigma, log_delta = 1 / mu, np.log(delta)
+
+        def excess(epsilon: float) -> float:
+            """Compute log(delta(epsilon) / delta): Balle and Wang 2018, Theorem 8."""
+            middle = epsilon * sigma + 1 / (2 * sigma)
+            x = special.log_ndtr(1 / sigma - middle)
+            y = epsilon + special.log_ndtr(-middle)
+            with np.errstate(divide="ignore"):
+                at = float(x + np.log1p(-np.exp(y - x))) if y <= x else -math.inf
+            return at - log_delta
+
+        if excess(0.0) < 0:
+            return 0.0
+        low, high = 0.0, 1.0
+        while excess(high) > 0:
+            low, high = high, high * 10
+        return float(optimize.brentq(excess, low, high, xtol=1e-12))
 
     def delta(self, epsilon: Number) -> float:
-        """Return the exact delta at epsilon, under the relation."""
-        domain.finite_at_least_0("epsilon", epsilon)
-        return epsilons.delta_of_mu(self.mu, epsilon)
+        """Return the exact delta at epsilon, under the relation.
 
-    def event(self) -> "dp_event.DpEvent":
+        A difference of two terms, rounded up by what it may lose to cancellation.
+        """
+        domain.finite_at_least_0("epsilon", epsilon)
+        mu = self.mu
+        if mu == 0 or np.isinf(1 / mu):
+            return 0.0
+        if mu >= LARGE:
+            return float(special.ndtr(mu / 2 - epsilon / mu))
+        x = float(special.log_ndtr(mu / 2 - epsilon / mu))
+        if x == -math.inf:
+            return 0.0
+        y = float(epsilon + special.log_ndtr(-mu / 2 - epsilon / mu))
+        slack = 8 * np.finfo(float).eps * (1 + abs(x) + float(epsilon))
+        return float(min(1.0, np.exp(x) * (-np.expm1(min(0.0, y - x)) + slack)))
+
+    def event(self) -> DpEvent:
         """Return dp-accounting's event: one Gaussian a step."""
         from dp_accounting import dp_event
 
@@ -129,11 +171,7 @@ def require_sampled(noise_multiplier: Number, steps: int, relation: str) -> None
 
 
 class Amplified(Guarantee):
-    """Base class of runs amplified by a secret: which steps a record takes part in.
-
-    `PoissonGaussian`, `allocation.RandomAllocation` and `composition.Composition` are
-    such runs, and say what their fields are.
-    """
+    """Base class of runs amplified by a secret: which steps a record takes part in."""
 
     noise_multiplier: Number
     steps: int
@@ -144,9 +182,13 @@ class Amplified(Guarantee):
     _larger_divergences = True
 
     @property
-    @abc.abstractmethod
     def full(self) -> Gaussian:
         """The same run where the adversary knows the steps, which protects less."""
+        return Gaussian(
+            noise_multiplier=self.noise_multiplier,
+            steps=self.steps,
+            relation=self.relation,
+        )
 
     @property
     @abc.abstractmethod
@@ -172,8 +214,7 @@ class Amplified(Guarantee):
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
         """Return bounds by privacy loss, by Renyi divergence, and those of `full`."""
-        full = self.full.bounds(log_kappa)
-        valid = {f"{name}, {self._unhidden}": value for name, value in full.items()}
+        valid = self._of_full(log_kappa)
         if not self.hidden:
             return valid
         valid |= self.renyi(log_kappa).bounds(log_kappa)
@@ -182,6 +223,10 @@ class Amplified(Guarantee):
             curve = loss_grid.curve(*losses, removal=True)
             valid["privacy loss"] = bounds.dual(log_kappa, *curve)
         return valid
+
+    def _of_full(self, log_kappa: np.ndarray) -> Bounds:
+        full = self.full.bounds(log_kappa)
+        return {f"{name}, {self._unhidden}": value for name, value in full.items()}
 
     def epsilon(self, delta: Number) -> float:
         """Return the least epsilon at delta that is certified, under the relation."""
@@ -239,15 +284,6 @@ class PoissonGaussian(Amplified):
         domain.finite_above("grid", self.grid, 0)
 
     @property
-    def full(self) -> Gaussian:
-        """The same run with every record in every step, which protects less."""
-        return Gaussian(
-            noise_multiplier=self.noise_multiplier,
-            steps=self.steps,
-            relation=self.relation,
-        )
-
-    @property
     def hidden(self) -> bool:
         """Whether the bounds count sampling as protection."""
         return self.sampling_probability < 1 and self.relation != "replace_one"
@@ -264,7 +300,7 @@ class PoissonGaussian(Amplified):
         orders = poisson.orders_for(log_kappa, second / 2)
         return orders, poisson.renyi(orders, *run)
 
-    def event(self) -> "dp_event.DpEvent":
+    def event(self) -> DpEvent:
         """Return dp-accounting's event."""
         from dp_accounting import dp_event
 
@@ -279,13 +315,79 @@ class PoissonGaussian(Amplified):
         q, steps = self.sampling_probability, self.steps
         if q == 1:
             return self.full.bounds(log_kappa)
-        if steps > 1 or not self.hidden:
-            valid = super().bounds(log_kappa)
-            if self.hidden:
-                never = poisson.never_sampled(log_kappa, q, steps)
-                valid["never sampled"] = never
-            return valid
-        one = poisson.one_step(log_kappa, self.noise_multiplier, q)
-        return {"one step": one} | {
-            f"{n}, full batch": g for n, g in self.full.bounds(log_kappa).items()
-        }
+        if self.hidden and steps == 1:
+            one = poisson.one_step(log_kappa, self.noise_multiplier, q)
+            return {"one step": one} | self._of_full(log_kappa)
+        valid = super().bounds(log_kappa)
+        if self.hidden:
+            valid["never sampled"] = poisson.never_sampled(log_kappa, q, steps)
+        return valid
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Composition(Amplified):
+    """DP-SGD whose noise or sampling rate changed: several runs, full batches as q = 1.
+
+    Attributes:
+      parts: the runs, in any order, all under one relation.
+    """
+
+    parts: tuple[PoissonGaussian, ...]
+
+    def __post_init__(self) -> None:
+        names = sorted({part.relation for part in self.parts})
+        domain.require("parts", names, len(names) == 1, "of one relation")
+
+    @property
+    def relation(self) -> str:  # type: ignore[override]
+        """The neighbouring relation of all parts."""
+        return self.parts[0].relation
+
+    @property
+    def steps(self) -> int:  # type: ignore[override]
+        """The number of steps of all parts."""
+        return sum(part.steps for part in self.parts)
+
+    @property
+    def full(self) -> Gaussian:
+        """The same noise with every record in every step, which protects less."""
+        mu = math.hypot(*(part.full.mu for part in self.parts))
+        mu /= 2.0 if self.relation == "replace_one" else 1.0
+        sigma = 1 / mu if mu else math.inf
+        return Gaussian(noise_multiplier=sigma, steps=1, relation=self.relation)
+
+    @property
+    def hidden(self) -> bool:
+        """Whether the bounds count the sampling of some part as protection."""
+        return any(part.hidden for part in self.parts)
+
+    def losses(self) -> tuple[Distribution, int]:
+        """Compose the privacy losses of all parts on the coarsest of their grids."""
+        return _composed(self.parts), self.steps
+
+    def divergences(self, log_kappa: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return orders that suit these baselines, and sums of Renyi divergences."""
+        orders = poisson.orders_for(log_kappa, self.full.rho)
+        orders = np.union1d(orders, np.arange(2, 65))
+        curves = [
+            poisson.renyi(orders, p.noise_multiplier, p.sampling_probability, p.steps)
+            for p in self.parts
+        ]
+        return orders, np.sum(curves, axis=0)
+
+    def event(self) -> DpEvent:
+        """Return dp-accounting's event: those of the parts, in their order."""
+        from dp_accounting import dp_event
+
+        return dp_event.ComposedDpEvent([part.event() for part in self.parts])
+
+
+@functools.lru_cache(maxsize=8)
+def _composed(parts: tuple[PoissonGaussian, ...]) -> Distribution:
+    losses = [part.losses()[0] for part in parts]
+    coarsest = max(loss_grid.grids(one)[0].spacing for one in losses)
+    again = [dataclasses.replace(part, grid=coarsest) for part in parts]
+    total, *rest = [part.losses()[0] for part in again]
+    for one in rest:
+        total = total.compose(one, tail_mass_truncation=loss_grid.TAIL)
+    return total

@@ -1,17 +1,13 @@
 """DP-SGD as mechanisms where batches are known to the adversary, or of fixed size.
 
 Bounds for Poisson sampling (`mechanisms`) don't hold here. Where the batches are
-known, a record is protected by the noise of the steps that it takes part in. Where a
-batch of fixed size is drawn anew in each step, secretly, sampling helps less than
-Poisson sampling does: another record fills the target's slot, so the sum of gradients
-moves by up to twice the clipping norm. `sampling` makes both mechanisms, `histories`
-and `events` make `FixedSizeGaussian`; `own_steps...` compute for `RevealedGaussian`.
+known, a record is protected by the noise of the steps that it takes part in.
 """
 
 import dataclasses
 import functools
 import math
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -19,12 +15,9 @@ from scipy import special
 
 from dp import bounds, domain, poisson
 from dp.domain import Number, Numbers
-from dp.guarantee import Bounds, Guarantee, by_delta
+from dp.guarantee import Bounds, DpEvent, Guarantee
 from dp.mechanisms import Gaussian, PoissonGaussian, require_sampled
 from dp.published import RenyiDP
-
-if TYPE_CHECKING:
-    import dp_accounting
 
 _FAR = 40  # standard deviations; counts beyond have a probability below 1e-100
 _LONGEST = 10**7  # steps; beyond, a record counts as if it took part in all of them
@@ -74,11 +67,7 @@ def own_steps(
     Returns: log gamma, of the shape of log_kappa.
     """
     log_kappa = domain.log_probability("log_kappa", log_kappa)
-    mu = float(domain.at_least_0("mu", mu))
-    probability = float(domain.share("probability", probability))
-    taken, logs = counts(probability, domain.integer("steps", steps, 1))
-    with np.errstate(invalid="ignore", over="ignore"):
-        mus = np.where(taken > 0, mu * np.sqrt(taken), 0.0)
+    mus, logs = _taken(mu, probability, steps)
     flat = [special.logsumexp(logs + bounds.gaussian(k, mus)) for k in log_kappa.flat]
     return np.clip(np.reshape(flat, log_kappa.shape), log_kappa, 0.0)
 
@@ -86,31 +75,14 @@ def own_steps(
 def own_steps_delta(
     epsilon: Number, mu: Number, probability: Number, steps: int
 ) -> float:
-    """Return delta at epsilon for known batches: its mean over the number of steps.
+    """Return delta at epsilon for known batches: its mean over a record's steps.
 
     mu, probability and steps are those of `own_steps`.
     """
     epsilon = float(domain.finite_at_least_0("epsilon", epsilon))
-    mu = float(domain.at_least_0("mu", mu))
-    mus, weights = _taken(mu, probability, steps)
-    if mu == 0:
-        return 0.0
-    return min(1.0, _mean_delta(epsilon, mus, weights) * (1 + 1e-9) + 1e-16)
-
-
-def _taken(mu: float, probability: Number, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return mu of the steps that a record takes part in, if any, and probabilities."""
-    probability = float(domain.share("probability", probability))
-    taken, logs = counts(probability, domain.integer("steps", steps, 1))
-    with np.errstate(over="ignore"):
-        return mu * np.sqrt(taken[taken > 0]), np.exp(logs[taken > 0])
-
-
-@np.errstate(over="ignore")
-def _mean_delta(epsilon: float, mus: np.ndarray, weights: np.ndarray) -> float:
-    first = special.ndtr(mus / 2 - epsilon / mus)
-    second = np.exp(epsilon + special.log_ndtr(-mus / 2 - epsilon / mus))
-    return float(weights @ np.maximum(first - second, 0.0))
+    mus, logs = _taken(mu, probability, steps)
+    mean = _mean_delta(epsilon, mus, logs)
+    return min(1.0, mean * (1 + 1e-9) + 1e-16) if mus.any() else 0.0
 
 
 def own_steps_epsilon(
@@ -121,23 +93,41 @@ def own_steps_epsilon(
     mu, probability and steps are those of `own_steps`.
     """
     delta = float(domain.between("delta", delta, 0, 1))
-    mu = float(domain.at_least_0("mu", mu))
-    mus, weights = _taken(mu, probability, steps)
+    mus, logs = _taken(mu, probability, steps)
 
     def excess(epsilon: float) -> float:
-        return _mean_delta(epsilon, mus, weights) - delta
+        return _mean_delta(epsilon, mus, logs) - delta
 
-    if mu == 0 or excess(0.0) <= 0:
+    if excess(0.0) <= 0:
         return 0.0
     # For each mu, delta(eps) <= Phi(mu / 2 - eps / mu), which grows with mu.
     with np.errstate(over="ignore"):
         high = float(np.multiply(mus.max(), mus.max() / 2 - special.ndtri(delta)))
     if not np.isfinite(high):
-        return float("inf")
+        return math.inf
     from scipy import optimize  # takes a quarter of a second, and bounds don't need it
 
     root = optimize.brentq(excess, 0.0, 1.0 + high, xtol=1e-12, rtol=1e-9)
     return float(min(high, root * (1 + 1e-8) + 1e-11))
+
+
+def _taken(
+    mu: Number, probability: Number, steps: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return mu of the steps that a record takes part in, and log probabilities."""
+    mu = float(domain.at_least_0("mu", mu))
+    probability = float(domain.share("probability", probability))
+    taken, logs = counts(probability, domain.integer("steps", steps, 1))
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.where(taken > 0, mu * np.sqrt(taken), 0.0), logs
+
+
+@np.errstate(over="ignore")
+def _mean_delta(epsilon: float, mus: np.ndarray, logs: np.ndarray) -> float:
+    mus, weights = mus[mus > 0], np.exp(logs[mus > 0])
+    first = special.ndtr(mus / 2 - epsilon / mus)
+    second = np.exp(epsilon + special.log_ndtr(-mus / 2 - epsilon / mus))
+    return float(weights @ np.maximum(first - second, 0.0))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -166,16 +156,21 @@ class RevealedGaussian(Guarantee):
         domain.share("sampling_probability", self.sampling_probability)
 
     @property
-    def _step(self) -> Gaussian:
-        return Gaussian(
+    def _run(self) -> tuple[float, Number, int]:
+        """The arguments of `own_steps`."""
+        one = Gaussian(
             noise_multiplier=self.noise_multiplier, steps=1, relation=self.relation
         )
+        return one.mu, self.sampling_probability, self.steps
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
         """Return the bound by a record's steps, and those of full batches."""
-        q, steps = self.sampling_probability, self.steps
-        full = dataclasses.replace(self._step, steps=steps).bounds(log_kappa)
-        return {"own steps": own_steps(log_kappa, self._step.mu, q, steps)} | {
+        full = Gaussian(
+            noise_multiplier=self.noise_multiplier,
+            steps=self.steps,
+            relation=self.relation,
+        ).bounds(log_kappa)
+        return {"own steps": own_steps(log_kappa, *self._run)} | {
             f"{name}, full batch": value for name, value in full.items()
         }
 
@@ -189,22 +184,17 @@ class RevealedGaussian(Guarantee):
         if self.relation == "add_or_remove" and self.sampling_probability < 1:
             delta = float(domain.between("delta", delta, 0, 1))
             return math.inf if delta < self._ever else 0.0
-        return own_steps_epsilon(
-            delta, self._step.mu, self.sampling_probability, self.steps
-        )
+        return own_steps_epsilon(delta, *self._run)
 
     def delta(self, epsilon: Number) -> float:
         """Return delta at epsilon, under the relation; see `epsilon`."""
         domain.finite_at_least_0("epsilon", epsilon)
         if self.relation == "add_or_remove" and self.sampling_probability < 1:
             return self._ever
-        return own_steps_delta(
-            epsilon, self._step.mu, self.sampling_probability, self.steps
-        )
+        return own_steps_delta(epsilon, *self._run)
 
-    def _tests(self, log_rates: np.ndarray) -> Bounds:
-        # A test may be bolder where the record is in more batches, unlike a guess.
-        return by_delta(self.delta, log_rates)
+    # A test may be bolder where the record is in more batches, unlike a guess.
+    _tests = Guarantee._tests_by_delta
 
     @property
     def _ever(self) -> float:
@@ -216,12 +206,11 @@ class RevealedGaussian(Guarantee):
 class FixedSizeGaussian(Guarantee):
     """DP-SGD with batches of fixed size, drawn anew in each step, secretly.
 
-    Each step draws `batch` of `records` without replacement. With probability
-    q = batch / records the target is in the batch, in the place of another record;
-    training without the target draws that other record. Given all the rest, the two
-    sums of gradients are at most 2 C apart. So the pair of Poisson sampling with half
-    the noise dominates (derived), under "add_or_remove", whose reference is training on
-    the other records with batches of the same size. Under "replace_one"
+    With probability q = B / N the target is in the batch, in the place of another
+    record; training without the target draws that other record. Given all the rest, the
+    two sums of gradients are at most 2 C apart. So the pair of Poisson sampling with
+    half the noise dominates (derived), under "add_or_remove", whose reference is
+    training on the other records with batches of the same size. Under "replace_one"
     (and "zero_out", a special case of it) epsilon is by the Renyi divergences of Wang,
     Balle and Kasiviswanathan 2019, as dp-accounting has them, at half the noise.
 
@@ -231,7 +220,7 @@ class FixedSizeGaussian(Guarantee):
       noise_multiplier: sigma, > 0. Infinite: gamma is kappa.
       records, batch: N and B, both public; 1 <= B <= N.
       steps: T, the number of steps.
-      relation: the neighbouring relation; the docstring says what it decides.
+      relation: the neighbouring relation.
       grid: the spacing of the grid of the privacy loss, in nats.
     """
 
@@ -277,9 +266,7 @@ class FixedSizeGaussian(Guarantee):
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
         """Return the bounds of known batches, and those that count the secrecy."""
         valid = self.known.bounds(log_kappa)
-        if self.batch == self.records:
-            return valid
-        if self.relation != "replace_one":
+        if self.batch < self.records and self.relation != "replace_one":
             secret = self.removal.bounds(log_kappa)
             return valid | {n: v for n, v in secret.items() if "full batch" not in n}
         accountant = self._accountant()
@@ -294,39 +281,42 @@ class FixedSizeGaussian(Guarantee):
 
     def epsilon(self, delta: Number) -> float:
         """Return the least certified epsilon at delta, under the relation."""
-        if self.relation == "add_or_remove" and self.batch < self.records:
+        if self._removed:
             return self.removal.epsilon(delta)
         return self.replaced_epsilon(delta)
 
     def replaced_epsilon(self, delta: Number) -> float:
         """Return epsilon of replacing a record, by a zero gradient or by another one.
 
-        `epsilon` calls it. It doesn't cover removing a record, because known batches
-        show whether the record is there; for that see `removal`.
+        It doesn't cover removing a record, because known batches show whether the
+        record is there; for that see `removal`.
         """
-        known = self.known.epsilon(delta)
-        accountant = self._accountant()
-        if self.batch == self.records or accountant is None:
+        known, accountant = self.known.epsilon(delta), self._accountant()
+        if accountant is None:
             return known
         return min(known, float(accountant.get_epsilon(delta)))
 
     def delta(self, epsilon: Number) -> float:
         """Return the least certified delta at epsilon, under the relation."""
         domain.finite_at_least_0("epsilon", epsilon)
-        if self.relation == "add_or_remove" and self.batch < self.records:
+        if self._removed:
             return self.removal.delta(epsilon)
-        known = self.known.delta(epsilon)
-        accountant = self._accountant()
-        if self.batch == self.records or accountant is None:
+        known, accountant = self.known.delta(epsilon), self._accountant()
+        if accountant is None:
             return known
         return min(known, float(accountant.get_delta(float(epsilon))))
 
     def _tests(self, log_rates: np.ndarray) -> Bounds:
-        if self.relation == "add_or_remove" and self.batch < self.records:
+        if self._removed:
             return self.removal.bounds(log_rates)
-        return by_delta(self.delta, log_rates)
+        return self._tests_by_delta(log_rates)
 
-    def event(self) -> "dp_accounting.DpEvent":
+    @property
+    def _removed(self) -> bool:
+        """Whether the guarantee is of removing a record from a secret batch."""
+        return self.relation == "add_or_remove" and self.batch < self.records
+
+    def event(self) -> DpEvent:
         """Return dp-accounting's event."""
         import dp_accounting
 
@@ -336,26 +326,21 @@ class FixedSizeGaussian(Guarantee):
         )
         return dp_accounting.SelfComposedDpEvent(drawn, self.steps)
 
-    def _accountant(self) -> "dp_accounting.rdp.RdpAccountant | None":
-        """Return the accountant of replacing a record; None: too little noise."""
+    def _accountant(self) -> Any:
+        """Return an RdpAccountant of replacing a record; None: it can't tell more."""
         half = min(float(self.noise_multiplier) / 2, _MOST)
-        if half < _LEAST:
+        if half < _LEAST or self.batch == self.records:
             return None
-        return _replacing(self.records, self.batch, half, self.steps)
+        return _replacing(dataclasses.replace(self, noise_multiplier=half))
 
 
 @functools.lru_cache(maxsize=8)
-def _replacing(
-    records: int, batch: int, half: float, steps: int
-) -> "dp_accounting.rdp.RdpAccountant":
+def _replacing(run: FixedSizeGaussian) -> Any:
     import dp_accounting  # takes a second, and full and known batches don't need it
 
     relation = dp_accounting.NeighboringRelation.REPLACE_ONE
     accountant = dp_accounting.rdp.RdpAccountant(_ORDERS, relation)
-    step = dp_accounting.SampledWithoutReplacementDpEvent(
-        records, batch, dp_accounting.GaussianDpEvent(half)
-    )
-    return accountant.compose(step, steps)
+    return accountant.compose(run.event())
 
 
 def in_a_batch(records: int, batch: int) -> None:

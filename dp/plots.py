@@ -1,4 +1,4 @@
-"""Plot bounds against noise and epsilon, for users and `informed bound --figure`."""
+"""Plot bounds against noise and epsilon."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -33,7 +33,6 @@ def plot(
       kappas: values of success without the release, in (0, 1), one curve each.
       gamma: a value to mark; None: no mark.
       delta: the delta of epsilon, in (0, 1).
-    Returns: the figure; nothing is written or shown.
     Raises: FieldError: the mechanism has no noise multiplier, or a number is outside
       its range.
     """

@@ -1,14 +1,10 @@
 """Count the secrecy of Poisson-sampled batches: a record rarely used is protected more.
 
-Each quantity here (Renyi moments, privacy losses, one step) gives a valid bound, and
-`mechanisms` and `composition` take the least. One step adds N(0, sigma^2) to a sum of
-gradients of length at most 1, in which each example takes part with probability q.
-Along the target's gradient, the noisy sum is (1 - q) N(0, sigma^2) + q N(1, sigma^2);
-with that gradient set to 0 it is N(0, sigma^2).
-
-sigma may be anything above 0. Infinite noise hides everything. With too little noise
-to put a privacy loss on a grid, `losses` counts only the chance that the target is
-never sampled.
+Each quantity here (Renyi moments, privacy losses, one step) gives a valid bound. One
+step adds N(0, sigma^2), for any sigma > 0, to a sum of gradients of length at most 1,
+in which each example takes part with probability q. Along the target's gradient, the
+noisy sum is (1 - q) N(0, sigma^2) + q N(1, sigma^2); with that gradient set to 0 it is
+N(0, sigma^2).
 """
 
 import functools
@@ -18,14 +14,12 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from dp import bounds, domain
+from dp import bounds, domain, loss_grid
 from dp.domain import Number, Numbers
 from dp.loss_grid import Distribution
 
 # Grids of the privacy loss, with errors of 4e-6 (mechanisms) and 1e-4 (quick tests).
 FINE, COARSE = 2e-4, 1e-3
-_TAIL = 1e-15  # probability that dp-accounting may cut off at either end
-_LONGEST = 4e6  # points of a privacy loss distribution; beyond, its grid is coarser
 # Beyond, dp-accounting's powers of a distribution take minutes; bounds by Renyi
 # divergences and full batches, which take no time, decide.
 _MOST_STEPS = 10**7
@@ -59,11 +53,8 @@ def _log_moment(order: int, sigma: float, probability: float) -> float:
     # The sum over i of P(i) exp(e_i), P binomial and e_0 = e_1 = 0: so 1 plus the sum
     # of P(i) (exp(e_i) - 1), which isn't lost where the moment is next to 1.
     i = np.arange(2, order + 1)
-    binomial = (
-        special.gammaln(order + 1)
-        - special.gammaln(i + 1)
-        - special.gammaln(order - i + 1)
-    )
+    binomial = special.gammaln(order + 1) - special.gammaln(i + 1)
+    binomial -= special.gammaln(order - i + 1)
     weights = special.xlogy(i, probability) + special.xlog1py(order - i, -probability)
     with np.errstate(over="ignore", divide="ignore"):
         exponents = i * (i - 1.0) / 2 / sigma / sigma
@@ -87,8 +78,7 @@ def renyi(
 ) -> Float[np.ndarray, " orders"]:
     """Compute Renyi divergences of all steps, from training without to with.
 
-    Args:
-      orders: orders of the divergences, whole numbers from 2 to 1e6.
+    Orders are whole numbers from 2 to 1e6.
     """
     given, orders = orders, domain.finite("orders", orders)
     usable = (orders >= 2) & (orders <= _HIGHEST) & (orders == np.round(orders))
@@ -103,13 +93,13 @@ def losses(
 ) -> Distribution:
     """Compute the privacy loss distribution of all steps, rounded up.
 
-    Where sigma is so small, or steps so many, that the grid would be very long, it is
-    made coarser, which loosens the bound and keeps it valid. Where sigma or the
-    probability is tiny, or steps are more than 1e7, or no grid would do, all that
-    counts is whether the target is ever sampled.
+    Where sigma or the probability is tiny, or steps are more than 1e7, or no grid would
+    do, all that counts is whether the target is ever sampled.
 
     Args:
-      grid: the spacing of the grid of the privacy loss, > 0 and finite, in nats.
+      grid: the spacing of the grid of the privacy loss, > 0 and finite, in nats; a
+        coarser one is taken where sigma is so small, or steps so many, that it would be
+        very long, which loosens the bound and keeps it valid.
     """
     spacing = float(domain.finite_above("grid", grid, 0))
     return _losses(*_setting(noise_multiplier, probability, steps), spacing)
@@ -123,7 +113,12 @@ def _losses(sigma: float, probability: float, steps: int, grid: float) -> Distri
     from dp_accounting.pld import common, privacy_loss_distribution
 
     sigma = min(sigma, _MOST)
-    spacing = _usable(grid, max(sigma, _LEAST), probability, steps)
+    # One step is about 40 (1/sigma + 1/sigma^2) long; the sum of all steps has a mean
+    # of at most steps rho, and 16 standard deviations.
+    noise = max(sigma, _LEAST)
+    mean = steps * _log_moment(2, noise, probability)
+    longest = max(40 * (1 / noise + 1 / noise**2), mean + 16 * math.sqrt(mean))
+    spacing = max(grid, longest / loss_grid.LONGEST)
     too_many = steps > _MOST_STEPS
     if sigma < _LEAST or probability < _RAREST or spacing > _COARSEST or too_many:
         ever = -math.expm1(_never(probability, steps))
@@ -143,19 +138,7 @@ def _losses(sigma: float, probability: float, steps: int, grid: float) -> Distri
         use_connect_dots=True,
         neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE,
     )
-    return one if steps == 1 else one.self_compose(steps, tail_mass_truncation=_TAIL)
-
-
-def _usable(grid: float, sigma: float, probability: float, steps: int) -> float:
-    """Return the grid, or a coarser one with distributions of a usable length.
-
-    One step is about 40 (1/sigma + 1/sigma^2) long; the sum of all steps has a mean of
-    at most steps rho, and 16 standard deviations.
-    """
-    one = 40 * (1 / sigma + 1 / sigma**2)
-    second = _log_moment(2, sigma, probability)
-    of_all = steps * second + 16 * math.sqrt(steps * second)
-    return max(grid, max(one, of_all) / _LONGEST)
+    return loss_grid.composed(one, steps)
 
 
 def one_step(

@@ -9,8 +9,7 @@ The prior is that of the target *given everything the adversary knows*: the fixe
 so that duplicates, or other pictures of the same person in it, raise kappa; and known
 parts of the target, such as its label or some of its columns (`given`,
 `gaussian_given`, `side_information`). An attack that knows more than kappa allows for
-may seem to violate a bound that holds. Users call these functions, and hand the result
-to `rero.rero_bound`.
+may seem to violate a bound that holds.
 
 Every number has to be finite: a record that is NaN is near to nothing, so it would make
 kappa too small. Formulas are in log space, so that nothing underflows to kappa = 0.
@@ -20,6 +19,7 @@ Sources: Balle, Cherubin and Hayes 2022, Section VII; confidence bounds derived.
 
 import dataclasses
 import math
+from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
@@ -110,13 +110,12 @@ def gaussian_covariance(eta: Number, *, variances: Float[np.ndarray, " d"]) -> f
 def cube(eta: Numbers, *, d: int, norm: str = "l2") -> Logs:
     """Bound kappa of a prior uniform on [0, 1]^d; exact for "linf" or eta <= 1/2."""
     eta, d = domain.finite_at_least_0("eta", eta), domain.integer("d", d, 1)
+    domain.choice("norm", norm, ("l2", "linf"))
     with np.errstate(divide="ignore"):
         if norm == "linf":
             return np.asarray(np.minimum(d * (np.log(2) + np.log(eta)), 0.0))
-        if norm == "l2":
-            volume = d / 2 * math.log(math.pi) - special.gammaln(d / 2 + 1)
-            return np.asarray(np.minimum(volume + d * np.log(eta), 0.0))
-    raise domain.FieldError("norm", f"Expected {{}} to be l2 or linf, got {norm!r}.")
+        volume = d / 2 * math.log(math.pi) - special.gammaln(d / 2 + 1)
+        return np.asarray(np.minimum(volume + d * np.log(eta), 0.0))
 
 
 def sphere(eta: Numbers, *, d: int, guess: str = "anywhere") -> Logs:
@@ -128,21 +127,15 @@ def sphere(eta: Numbers, *, d: int, guess: str = "anywhere") -> Logs:
       guess: "anywhere", or "sphere" for attacks that answer with a point of the sphere.
     """
     eta, d = domain.finite_at_least_0("eta", eta), domain.integer("d", d, 2)
+    domain.choice("guess", guess, ("anywhere", "sphere"))
+    inside = guess == "anywhere"
     near = np.minimum(eta, 2.0)
+    certain = eta >= (1 if inside else 2)
+    obtuse = (near**2 > 2) & (not inside)
     with np.errstate(divide="ignore"):
         log_sine = 2 * np.log(near)
-    if guess == "anywhere":
-        certain = eta >= 1
-        obtuse = np.zeros_like(certain)
-    elif guess == "sphere":
-        with np.errstate(divide="ignore"):
+        if not inside:
             log_sine = log_sine + np.log1p(-(near**2) / 4)
-        certain = eta >= 2
-        obtuse = near**2 > 2
-    else:
-        raise domain.FieldError(
-            "guess", f"Expected {{}} to be anywhere or sphere, got {guess!r}."
-        )
     cap = math.log(0.5) + np.vectorize(_log_betainc, otypes=[float])(
         (d - 1) / 2, 0.5, np.minimum(log_sine, 0.0)
     )
@@ -158,13 +151,8 @@ def _log_gammainc(a: float, log_x: float) -> float:
         return math.log1p(-special.gammaincc(a, np.exp(min(log_x, 700.0))))
     x = math.exp(log_x)
     # x^a e^-x / Gamma(a + 1) times 1 + x/(a+1) + x^2/((a+1)(a+2)) + ...
-    term = total = 1.0
-    k = 0
-    while term > 1e-17 * total:
-        k += 1
-        term *= x / (a + k)
-        total += term
-    return a * log_x - x - special.gammaln(a + 1) + math.log(total)
+    log_total = _log_series(lambda k: x / (a + (1 + k)))
+    return a * log_x - x - special.gammaln(a + 1) + log_total
 
 
 def _log_betainc(a: float, b: float, log_x: float) -> float:
@@ -179,19 +167,20 @@ def _log_betainc(a: float, b: float, log_x: float) -> float:
     if math.isinf(log_x):
         return -math.inf
     # x^a (1-x)^b / (a B(a, b)) times a hypergeometric series with positive terms.
+    log_total = _log_series(lambda k: x * (a + b + k) / (a + 1 + k))
+    log_value = a * log_x + b * math.log1p(-x) - math.log(a) - special.betaln(a, b)
+    return float(log_value + log_total)
+
+
+def _log_series(ratio: Callable[[int], float]) -> float:
+    """Compute log of 1 + ratio(0) + ratio(0) ratio(1) + ..., all terms positive."""
     term = total = 1.0
     k = 0
     while term > 1e-17 * total:
-        term *= x * (a + b + k) / (a + 1 + k)
+        term *= ratio(k)
         total += term
         k += 1
-    return float(
-        a * log_x
-        + b * math.log1p(-x)
-        - math.log(a)
-        - special.betaln(a, b)
-        + math.log(total)
-    )
+    return math.log(total)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -266,12 +255,7 @@ def on_a_line(
     """
     eta = float(domain.finite_at_least_0("eta", eta))
     points, mass = domain.finite("points", points), _distribution(probabilities)
-    if points.shape != mass.shape:
-        raise domain.FieldError(
-            "points",
-            f"Expected as many {{}} as probabilities, got {points.size} and"
-            f" {mass.size}.",
-        )
+    domain.as_many("points", points, "probabilities", mass)
     order = np.argsort(points)
     points, mass = points[order], mass[order]
     sums = np.concatenate([[0.0], np.cumsum(mass)])
@@ -289,9 +273,7 @@ def exact_match(
 ) -> float:
     """Return kappa for 0/1 error: the likeliest point's probability.
 
-    Args:
-      probabilities: the probability of each point; they sum to 1.
-      given: what the adversary knows of each point; see `discrete`.
+    Its arguments are those of `discrete`.
     """
     mass = _distribution(probabilities)
     best = sum(mass[members].max() for members in _groups(given, len(mass)))
@@ -303,9 +285,8 @@ def side_information(
 ) -> float:
     """Return kappa for an adversary who knows something, such as the target's label.
 
-    Bounds on reconstruction hold for everything the adversary knows beside D_-, if
-    kappa is that of the prior given all of it. A bound gamma(kappa) is concave in
-    kappa, so that of the mean kappa bounds the mean success.
+    A bound gamma(kappa) is concave in kappa, so that of the mean kappa bounds the mean
+    success.
 
     Args:
       log_kappas: (values,), log kappa of the prior given each value that may be known.
@@ -318,12 +299,7 @@ def side_information(
     if probabilities is None:
         return float(logs.max())
     mass = _distribution(probabilities)
-    if mass.shape != logs.shape:
-        raise domain.FieldError(
-            "probabilities",
-            f"Expected as many of {{}} as of log_kappas, got {mass.size} and"
-            f" {logs.size}.",
-        )
+    domain.as_many("probabilities", mass, "log_kappas", logs)
     return min(0.0, float(special.logsumexp(logs, b=mass)))
 
 
@@ -350,15 +326,14 @@ def gaussian_given(
     covariance = conditional.valid_covariance(covariance)
     mask = conditional.known_mask(np.asarray(known), len(covariance))
     free = ~mask
-    rest = covariance[np.ix_(free, free)]
+    if not free.any():
+        return 0.0
+    rest, slack = covariance[np.ix_(free, free)], 0.0
     # In units of their standard deviations, or columns of small numbers would count as
     # unknown beside columns of large ones. A constant column tells nothing.
     mask &= np.diagonal(covariance) > 0
-    slack = 0.0
-    if len(rest) and mask.any():
+    if mask.any():
         rest, slack = conditional.schur_complement(covariance, mask, free)
-    if not len(rest):
-        return 0.0
     variances = np.maximum(np.linalg.eigvalsh(rest) - slack, 0.0)
     return gaussian_covariance(eta, variances=variances)
 
@@ -420,8 +395,7 @@ def empirical(
     that draw covers it. Lower bound: the best centre of one half, counted in the other.
 
     Args:
-      sample: at least 4 draws, all finite. (A draw that is NaN is near to no other, so
-        it would make kappa too small.)
+      sample: at least 4 draws, all finite.
       eta: the largest Euclidean distance that counts as success.
       confidence: the confidence of each bound, in [0.5, 1].
     """
@@ -431,7 +405,9 @@ def empirical(
     sample = sample.reshape(n, -1)
     delta = 1 - float(domain.probability("confidence", confidence))
     domain.require("confidence", confidence, delta <= 0.5, "in [0.5, 1]")
-    sample, eta = _without_overflow(sample, eta)
+    largest = max(float(np.abs(sample).max(initial=0.0)), eta)
+    if largest >= 1e100:  # another unit of length, or squares would overflow
+        sample, eta = sample / largest, eta / largest
     neighbours = _within(sample, sample, 2 * eta, at_most=True) - 1
     most = int(neighbours.max())
     half, other = sample[: n // 2], sample[n // 2 :]
@@ -445,14 +421,6 @@ def empirical(
     )
 
 
-def _without_overflow(sample: np.ndarray, eta: float) -> tuple[np.ndarray, float]:
-    """Change the unit of length where squares would overflow."""
-    largest = max(float(np.abs(sample).max(initial=0.0)), eta)
-    if largest < 1e100:
-        return sample, eta
-    return sample / largest, eta / largest
-
-
 def empirical_high(n: int, most_neighbours: int, delta: Number) -> float:
     """Bound kappa from above at confidence 1 - delta, for `empirical`, from n draws.
 
@@ -460,16 +428,14 @@ def empirical_high(n: int, most_neighbours: int, delta: Number) -> float:
 
     Raises: ValueError: n < 2, most_neighbours not in [0, n), delta not in [0, 1].
     """
-    n, c = (
-        domain.integer("n", n, 2),
-        domain.integer("most_neighbours", most_neighbours, 0),
-    )
+    n, c = domain.integer("n", n, 2), most_neighbours
+    domain.integer("most_neighbours", c, 0)
     domain.require("most_neighbours", c, c < n, f"< n = {n}")
     delta = float(domain.probability("delta", delta))
     unseen = 1 - (delta / 2) ** (1 / n)
-    covered = (
-        1.0 if c >= n - 1 else stats.beta.ppf(1 - delta / (2 * n), c + 1, n - 1 - c)
-    )
+    if c >= n - 1:
+        return 1.0
+    covered = stats.beta.ppf(1 - delta / (2 * n), c + 1, n - 1 - c)
     return float(max(unseen, covered))
 
 

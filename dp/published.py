@@ -1,29 +1,29 @@
 """Bound training by its accountant's numbers: epsilon, Renyi, rho or a privacy loss.
 
-For trainings whose noise and batches aren't known. Users make these classes from such
-numbers and `relation`, the neighbouring relation that they were computed under (see
-`bounds`). For `rero.rero_bound` they are mechanisms like those of `mechanisms` and
-`participation`, which use `RenyiDP`. `Laplace` is one number released with Laplace
-noise; `events` makes it, and `ZeroConcentratedDP`.
+For trainings whose noise and batches aren't known. `relation` is the neighbouring
+relation that the numbers were computed under (see `bounds`).
 """
 
 import abc
 import dataclasses
+import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from dp import bounds, domain, epsilons, loss_grid
+from dp import bounds, domain, loss_grid
 from dp.domain import Number
-from dp.guarantee import Bounds, Guarantee
-
-if TYPE_CHECKING:
-    from dp_accounting import dp_event
+from dp.guarantee import Bounds, DpEvent, Guarantee
 
 
 class _Pairs(Guarantee):
-    """(epsilon, delta) pairs, each of which holds."""
+    """(epsilon, delta) pairs, each of which holds.
+
+    An (e, d)-private pair of distributions is a post-processing of randomised response
+    with parameter e that fails with probability d (Kairouz, Oh and Viswanath 2015),
+    whose delta(epsilon) = d + (1 - d) (e^e - e^epsilon)_+ / (1 + e^e).
+    """
 
     @property
     @abc.abstractmethod
@@ -33,12 +33,22 @@ class _Pairs(Guarantee):
     def epsilon(self, delta: Number) -> float:
         """Return the least epsilon at delta that the pairs imply."""
         domain.between("delta", delta, 0, 1)
-        return epsilons.of_pairs(*self._curve, delta)
+        epsilons, deltas = self._curve
+        usable = deltas <= delta
+        e, d = epsilons[usable], deltas[usable]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # e^epsilon = e^e - share (1 + e^e), in units of e^e.
+            rest = 1 - (delta - d) / (1 - d) * (1 + np.exp(-e))
+            at = np.where(rest > 0, e + np.log(np.maximum(rest, 0)), 0.0)
+        return float(np.min(np.maximum(at, 0.0), initial=math.inf))
 
     def delta(self, epsilon: Number) -> float:
         """Return the least delta at epsilon that the pairs imply."""
         domain.finite_at_least_0("epsilon", epsilon)
-        return epsilons.delta_of_pairs(*self._curve, epsilon)
+        e, d = self._curve
+        with np.errstate(invalid="ignore"):
+            gaps = -np.expm1(np.minimum(0.0, np.nan_to_num(epsilon - e, nan=0.0)))
+        return float(np.min(d + (1 - d) * gaps / (1 + np.exp(-e)), initial=1.0))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,15 +60,11 @@ class ApproximateDP(_Pairs):
     relation: str
 
     def __post_init__(self) -> None:
-        domain.at_least_0("epsilons", self.epsilons)
-        domain.probability("deltas", self.deltas)
+        epsilons = domain.at_least_0("epsilons", self.epsilons)
+        deltas = domain.probability("deltas", self.deltas)
         domain.choice("relation", self.relation, bounds.RELATIONS)
-        pairs = [np.shape(self.epsilons), np.shape(self.deltas)]
-        domain.some("epsilons", np.asarray(self.epsilons))
-        if pairs[0] != pairs[1]:
-            raise domain.FieldError(
-                "deltas", f"Expected as many of {{}} as of epsilons, got {pairs[::-1]}."
-            )
+        domain.some("epsilons", epsilons)
+        domain.as_many("deltas", deltas, "epsilons", epsilons)
 
     @property
     def _curve(self) -> tuple[np.ndarray, np.ndarray]:
@@ -114,14 +120,10 @@ class RenyiDP(Guarantee):
     def __post_init__(self) -> None:
         orders = domain.finite("orders", self.orders)
         domain.require("orders", self.orders, orders >= 1, ">= 1")
-        domain.at_least_0("epsilons", self.epsilons)
+        epsilons = domain.at_least_0("epsilons", self.epsilons)
         domain.choice("relation", self.relation, bounds.RELATIONS)
-        if len(self.orders) != len(self.epsilons) or not len(self.orders):
-            raise domain.FieldError(
-                "epsilons",
-                f"Expected one of {{}} an order, got {len(self.epsilons)} for"
-                f" {len(self.orders)}.",
-            )
+        domain.some("orders", orders)
+        domain.as_many("epsilons", epsilons, "orders", orders)
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
         """Return Theorem 2 and the binary form, each at its best order."""
@@ -142,20 +144,23 @@ class RenyiDP(Guarantee):
         }
 
     def epsilon(self, delta: Number) -> float:
-        """Return the least epsilon at delta, if the curve covers both directions."""
+        """Return the least epsilon at delta, if the curve covers both directions.
+
+        Source: Canonne, Kamath and Steinke 2020, Proposition 12.
+        """
         domain.between("delta", delta, 0, 1)
         orders, divergences = self._above_1
-        if not len(orders):
-            return float("inf")
-        return epsilons.of_renyi(divergences, delta, orders)
+        with np.errstate(over="ignore"):
+            tails = np.log1p(-1 / orders) - np.log(delta * orders) / (orders - 1)
+        return float(max(0.0, np.min(divergences + tails, initial=math.inf)))
 
     def delta(self, epsilon: Number) -> float:
         """Return the least delta at epsilon, if the curve covers both directions."""
         domain.finite_at_least_0("epsilon", epsilon)
         orders, divergences = self._above_1
-        if not len(orders):
-            return 1.0
-        return epsilons.delta_of_renyi(divergences, epsilon, orders)
+        with np.errstate(over="ignore", invalid="ignore"):
+            logs = (orders - 1) * (divergences - epsilon + np.log1p(-1 / orders))
+        return float(np.exp(np.nanmin([0.0, *(logs - np.log(orders))])))
 
     @property
     def _above_1(self) -> tuple[np.ndarray, np.ndarray]:
@@ -198,7 +203,7 @@ class ZeroConcentratedDP(Guarantee):
         """Return the least delta at epsilon, by the best order."""
         return self._renyi.delta(epsilon)
 
-    def event(self) -> "dp_event.DpEvent":
+    def event(self) -> DpEvent:
         """Return dp-accounting's event."""
         from dp_accounting import dp_event
 
@@ -226,7 +231,7 @@ class Laplace(PureDP):
         at = float(domain.finite_at_least_0("epsilon", epsilon))
         return float(-np.expm1(min(0.0, at - float(self.eps)) / 2))
 
-    def event(self) -> "dp_event.DpEvent":
+    def event(self) -> DpEvent:
         """Return dp-accounting's event; "replace_one" is twice the sensitivity."""
         from dp_accounting import dp_event
 

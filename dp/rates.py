@@ -1,7 +1,5 @@
 """Tests of measured attack success against a bound, and exact confidence intervals.
 
-Audits (`informed.audit.noise_game`) and runs (`informed.experiment.protection`) hand in
-counts or scores of trials; `guessing`, `priors` and metrics take `clopper_pearson` too.
 A trial is a fresh target, fresh noise and one attack; thresholds and settings of the
 attack are fixed on other trials. A violation beyond chance means that the bound or the
 noise is wrong, or that the attack knew too much. Seeing no violation proves nothing.
@@ -86,10 +84,10 @@ def roc_violations(
     level = 1 - (1 - float(domain.probability("confidence", confidence))) / max(
         1, len(thresholds)
     )
-    positives = _scores("positives", positives)
-    negatives = _scores("negatives", negatives)
-    thresholds = domain.numbers("thresholds", thresholds)
-    domain.require("thresholds", thresholds, ~np.isnan(thresholds), "to be no NaN")
+    failed = " (-inf for an attempt that failed)"
+    positives = domain.some("positives", _no_nan("positives", positives, failed))
+    negatives = domain.some("negatives", _no_nan("negatives", negatives, failed))
+    thresholds = _no_nan("thresholds", thresholds)
     violated = []
     for threshold in thresholds:
         true = int(np.sum(positives >= threshold))
@@ -101,11 +99,7 @@ def roc_violations(
     return np.array(violated, float)
 
 
-def _scores(field: str, scores: Float[np.ndarray, " trials"]) -> np.ndarray:
-    """Return as float64, or raise FieldError where there are none, or one is NaN."""
-    values = domain.some(field, domain.numbers(field, scores))
-    good = ~np.isnan(values)
-    domain.require(
-        field, values, good, "to be no NaN (-inf for an attempt that failed)"
-    )
+def _no_nan(field: str, given: np.ndarray, instead: str = "") -> np.ndarray:
+    values = domain.numbers(field, given)
+    domain.require(field, values, ~np.isnan(values), f"to be no NaN{instead}")
     return values

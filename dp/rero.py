@@ -2,9 +2,7 @@
 
 `rero_bound` takes a mechanism, which says how a training was made private, and kappa,
 the success without the release. It returns the least bound on gamma, the success with
-the release. `informed bound`, runs, `calibration` and `plots` call it. Users may add
-bounds by `register_bound`, and convert gamma to delta by `implied_delta`. `decimal` and
-`rounded_up` write numbers for the command line and reports.
+the release.
 
     import dp
     run = dp.PoissonGaussian(
@@ -47,12 +45,8 @@ class ReRoBound:
     def __post_init__(self) -> None:
         domain.log_probability("log_kappa", self.log_kappa)
         domain.log_probability("log_gamma", self.log_gamma)
-        domain.require(
-            "log_gamma",
-            self.log_gamma,
-            self.log_gamma >= self.log_kappa,
-            ">= log_kappa",
-        )
+        above = self.log_gamma >= self.log_kappa
+        domain.require("log_gamma", self.log_gamma, above, ">= log_kappa")
 
     @property
     def kappa(self) -> np.ndarray:
@@ -103,12 +97,6 @@ def _place(bound: Bound) -> tuple[Any, ...]:
     return bound.__module__, bound.__qualname__, line
 
 
-def _registered(mechanism: Mechanism, log_kappa: np.ndarray) -> Bounds:
-    """Evaluate the registered bounds on a mechanism, by name."""
-    values = {name: bound(mechanism, log_kappa) for name, bound in _REGISTERED.items()}
-    return {name: value for name, value in values.items() if value is not None}
-
-
 def rero_bound(
     mechanism: Mechanism,
     *,
@@ -124,7 +112,9 @@ def rero_bound(
       mechanism gives no bound at all, or one that is NaN.
     """
     base = domain.baseline(kappa, log_kappa)
-    every = _registered(mechanism, base) | mechanism.bounds(base)
+    users = {name: bound(mechanism, base) for name, bound in _REGISTERED.items()}
+    every: Bounds = {name: value for name, value in users.items() if value is not None}
+    every |= mechanism.bounds(base)
     if not every:
         raise domain.FieldError("mechanism", "Expected {} to give a bound, got none.")
     for name, value in every.items():
@@ -163,11 +153,7 @@ def implied_gamma(epsilon: Numbers, delta: Numbers) -> np.ndarray:
 
 
 def decimal(log_value: float | np.ndarray, *, up: bool = False) -> str:
-    """Write a number from its logarithm, with three digits, also below 1e-308.
-
-    Args:
-      up: round up, as bounds have to be.
-    """
+    """Write a number by its log, with three digits, also below 1e-308; `up`: up."""
     if np.isneginf(log_value):
         return "0"
     exponent = int(np.floor(log_value / np.log(10)))
@@ -181,12 +167,7 @@ def decimal(log_value: float | np.ndarray, *, up: bool = False) -> str:
 
 
 def rounded_up(value: float, digits: int) -> str:
-    """Write a number rounded up, so that an epsilon or noise is never too small.
-
-    Args:
-      value: the number; one that isn't finite is printed as it is.
-      digits: the number of significant digits.
-    """
+    """Write a number rounded up to significant digits; what isn't finite as it is."""
     if not math.isfinite(value):
         return f"{value:g}"
     context = decimals.Context(prec=digits, rounding=decimals.ROUND_CEILING)

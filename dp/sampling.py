@@ -7,7 +7,7 @@
 
 How batches are drawn decides what the noise protects: gamma is 0.884 here, but 0.0211
 under Poisson sampling. So `assumption` says what a bound assumes of the batches, and
-which mechanism to use if yours aren't drawn so. `informed bound` prints both.
+which mechanism to use if yours aren't drawn so.
 """
 
 import dataclasses
@@ -87,9 +87,7 @@ class Batches:
             return 1 / self.steps_an_epoch
         return self.batch / self.records
 
-    def mechanism(
-        self, *, noise_multiplier: Number, relation: str
-    ) -> Gaussian | PoissonGaussian | FixedSizeGaussian | RandomAllocation:
+    def mechanism(self, *, noise_multiplier: Number, relation: str) -> Run:
         """Return the mechanism that `dp.rero_bound` takes.
 
         Raises: ValueError: an argument outside its range; "shuffled" with
@@ -129,11 +127,7 @@ class Batches:
         )
 
     def assumption(self, run: Run) -> "Assumption":
-        """State what the bound of `mechanism` assumes, and what holds otherwise.
-
-        Args:
-          run: what `mechanism` returned.
-        """
+        """State what the bound of `mechanism` assumes, and what holds otherwise."""
         if self.batch == self.records or self.sampling != "shuffled":
             return assumption(run, epochs=self.epochs)
         any_step = Gaussian(
@@ -141,16 +135,13 @@ class Batches:
             steps=self.steps,
             relation=run.relation,
         )
-        return Assumption(
-            text=(
-                "shuffled batches: each record is in exactly one batch an epoch,"
-                f" {_times(self.epochs)} in all. {_NOISE_ALONE}, and"
-                " shuffling isn't counted as protection"
-            ),
-            otherwise=(
-                (f"a record may be in each of the {self.steps} batches", any_step),
-            ),
+        text = (
+            "shuffled batches: each record is in exactly one batch an epoch,"
+            f" {_times(self.epochs)} in all. {_NOISE_ALONE}, and"
+            " shuffling isn't counted as protection"
         )
+        condition = f"a record may be in each of the {self.steps} batches"
+        return Assumption(text=text, otherwise=((condition, any_step),))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -164,7 +155,7 @@ class Assumption:
     """
 
     text: str
-    otherwise: tuple[tuple[str, Gaussian | RevealedGaussian], ...]
+    otherwise: tuple[tuple[str, Gaussian | RevealedGaussian], ...] = ()
 
 
 def assumption(run: Run, *, epochs: int | None = None) -> Assumption:
@@ -185,73 +176,51 @@ def assumption(run: Run, *, epochs: int | None = None) -> Assumption:
                 " was in, which isn't so where batches are cut from an order: for these"
                 " use zero_out"
             )
-        return Assumption(
-            text=(
-                f"no record is in more than {run.steps} of the batches, as with full"
-                f" batches{alone}. {_NOISE_ALONE}"
-            ),
-            otherwise=(),
-        )
-    if isinstance(run, RevealedGaussian):
-        return Assumption(
-            text=(
-                f"each record is in each of {run.steps} batches with probability"
-                f" {float(run.sampling_probability):.4g}; gamma is the mean over draws."
-                f" {_NOISE_ALONE}"
-            ),
-            otherwise=_instead(run, epochs)[:1],
-        )
+        text = f"no record is in more than {run.steps} of the batches, as with full"
+        return Assumption(text=f"{text} batches{alone}. {_NOISE_ALONE}")
     if run.relation == "replace_one" and isinstance(run, PoissonGaussian):
-        return Assumption(
-            text=(
-                f"no record is in more than {run.steps} of the batches: under"
-                f" replace_one Poisson sampling isn't counted. {_NOISE_ALONE}"
-            ),
-            otherwise=(),
+        text = f"no record is in more than {run.steps} of the batches: under"
+        counted = "replace_one Poisson sampling isn't counted"
+        return Assumption(text=f"{text} {counted}. {_NOISE_ALONE}")
+    q, otherwise = float(run.sampling_probability), _instead(run, epochs)
+    if isinstance(run, RevealedGaussian):
+        text = (
+            f"each record is in each of {run.steps} batches with probability {q:.4g};"
+            f" gamma is the mean over draws. {_NOISE_ALONE}"
         )
-    return Assumption(text=_secret(run), otherwise=_instead(run, epochs))
+        return Assumption(text=text, otherwise=otherwise[:1])
+    if isinstance(run, FixedSizeGaussian):
+        text = (
+            f"secret batches of fixed size: each of {run.steps} steps draws"
+            f" {run.batch} of {run.records} records anew, and the adversary isn't told"
+            " which, nor the noise or its seed"
+        )
+    else:
+        text = (
+            f"secret Poisson sampling: each record is in each of {run.steps} batches"
+            f" with probability {q:.4g}, independently of all else, and the adversary"
+            " isn't told in which, nor the noise or its seed"
+        )
+    return Assumption(text=text, otherwise=otherwise)
 
 
 def _allocated(run: RandomAllocation) -> Assumption:
     """State what secret allocation assumes; if known, a record's steps count."""
     joins = f"joins one of {run.steps} steps of an epoch, {_times(run.epochs)} in all"
     if run.relation == "replace_one":
-        return Assumption(
-            text=(
-                f"each record {joins}: under replace_one allocation isn't counted as"
-                f" protection. {_NOISE_ALONE}"
-            ),
-            otherwise=(),
-        )
+        counted = "under replace_one allocation isn't counted as protection"
+        return Assumption(text=f"each record {joins}: {counted}. {_NOISE_ALONE}")
+    text = (
+        f"secret random allocation: each record {joins}, uniformly, anew in each epoch"
+        " and independently of all other records, so that batches vary in size; the"
+        " adversary isn't told which, nor the noise or its seed"
+    )
+    condition = (
+        "batches are cut from a shuffled order instead, or the adversary knows who is"
+        " in which batch"
+    )
     known = dataclasses.replace(run.full, relation="zero_out")
-    return Assumption(
-        text=(
-            f"secret random allocation: each record {joins}, uniformly, anew in each"
-            " epoch and independently of all other records, so that batches vary in"
-            " size; the adversary isn't told which, nor the noise or its seed"
-        ),
-        otherwise=(
-            (
-                "batches are cut from a shuffled order instead, or the adversary knows"
-                " who is in which batch",
-                known,
-            ),
-        ),
-    )
-
-
-def _secret(run: PoissonGaussian | FixedSizeGaussian) -> str:
-    if isinstance(run, FixedSizeGaussian):
-        return (
-            f"secret batches of fixed size: each of {run.steps} steps draws"
-            f" {run.batch} of {run.records} records anew, and the adversary isn't told"
-            " which, nor the noise or its seed"
-        )
-    return (
-        f"secret Poisson sampling: each record is in each of {run.steps} batches with"
-        f" probability {float(run.sampling_probability):.4g}, independently of all"
-        " else, and the adversary isn't told in which, nor the noise or its seed"
-    )
+    return Assumption(text=text, otherwise=((condition, known),))
 
 
 def _instead(
@@ -265,27 +234,22 @@ def _instead(
         an_epoch = math.floor(min(1 / q * (1 + 1e-12), run.steps))
         epochs = math.ceil(run.steps / an_epoch)
     relation = "replace_one" if run.relation == "replace_one" else "zero_out"
-    shuffled = Gaussian(
-        noise_multiplier=run.noise_multiplier, steps=epochs, relation=relation
-    )
+    sigma = run.noise_multiplier
+    shuffled = Gaussian(noise_multiplier=sigma, steps=epochs, relation=relation)
     known = RevealedGaussian(
-        noise_multiplier=run.noise_multiplier,
+        noise_multiplier=sigma,
         sampling_probability=q,
         steps=run.steps,
         relation=relation,
     )
-    return (
-        (
-            "batches are shuffled, and each record is in one an epoch,"
-            f" {_times(epochs)} in all",
-            shuffled,
-        ),
-        (
-            "the adversary knows who is in which batch (mean over draws; a record that"
-            " was drawn more often is protected less)",
-            known,
-        ),
+    often = (
+        f"batches are shuffled, and each record is in one an epoch, {_times(epochs)}"
     )
+    mean = (
+        "the adversary knows who is in which batch (mean over draws; a record that was"
+        " drawn more often is protected less)"
+    )
+    return (f"{often} in all", shuffled), (mean, known)
 
 
 def _times(count: int) -> str:

@@ -34,6 +34,9 @@ KERAS = {  # dataclasses.asdict of a DPKerasConfig
 }
 
 
+RUN = {"noise_multiplier": 1.1, "steps": 50, "relation": "zero_out"}
+
+
 def epsilon_of(segments, delta=1e-5):
     """Of Poisson-sampled Gaussians one after the other, by dp-accounting."""
     accountant = pld.PLDAccountant(dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE)
@@ -70,21 +73,16 @@ def test_opacus_of_settings_that_changed_is_composed_as_it_was():
 
 
 def test_full_steps_of_several_noises_add_up_as_squares_of_1_over_sigma():
+    replaced = {"relation": "replace_one"}
     parts = [
         dp.PoissonGaussian(
-            noise_multiplier=s,
-            sampling_probability=1.0,
-            steps=n,
-            relation="replace_one",
+            noise_multiplier=s, sampling_probability=1.0, steps=n, **replaced
         )
         for s, n in ((2.0, 3), (0.5, 1), (4.0, 8))
     ]
     run = dp.Composition(parts=tuple(parts))
-    plain = dp.Gaussian(
-        noise_multiplier=(2.0,) * 3 + (0.5,) + (4.0,) * 8,
-        steps=12,
-        relation="replace_one",
-    )
+    noises = (2.0,) * 3 + (0.5,) + (4.0,) * 8
+    plain = dp.Gaussian(noise_multiplier=noises, steps=12, **replaced)
     assert run.epsilon(1e-5) == pytest.approx(plain.epsilon(1e-5), rel=1e-12)
     again = dp.from_event(plain.event(), relation="replace_one")
     assert again.epsilon(1e-5) == pytest.approx(plain.epsilon(1e-5), rel=1e-12)
@@ -118,11 +116,22 @@ def test_events_that_no_mechanism_is_for_are_refused():
         secret.event()
 
 
-def test_full_batches_are_a_gaussian():
-    found = dp.History.of({"history": [[4.0, 1.0, 40]], "mechanism": "prv"})
-    assert found.mechanism("zero_out") == dp.Gaussian(
-        noise_multiplier=4.0, steps=40, relation="zero_out"
-    )
+@pytest.mark.parametrize(
+    ("kept", "run"),
+    [
+        (
+            OPACUS | {"history": [[4.0, 1.0, 40]]},
+            dp.Gaussian(noise_multiplier=4.0, steps=40, relation="zero_out"),
+        ),
+        (KERAS, dp.PoissonGaussian(sampling_probability=0.1, **RUN)),
+        (
+            JAX_PRIVACY | {"sampling_method": "FIXED_BATCH_SIZE"},
+            dp.FixedSizeGaussian(records=1000, batch=100, **RUN),
+        ),
+    ],
+)
+def test_a_history_is_read_as_what_it_samples(kept, run):
+    assert dp.History.of(kept).mechanism("zero_out") == run
 
 
 def test_jax_privacy_s_own_parameters_and_accountant():
@@ -172,13 +181,6 @@ def test_the_event_of_a_jax_privacy_plan_is_its_mechanism():
     assert run == dp.PoissonGaussian(**expected, relation="zero_out")
 
 
-def test_a_keras_configuration_is_read_as_what_it_samples():
-    history = dp.History.of(KERAS)
-    assert history.mechanism("zero_out") == dp.PoissonGaussian(
-        noise_multiplier=1.1, sampling_probability=0.1, steps=50, relation="zero_out"
-    )
-
-
 def test_jax_privacy_with_a_schedule_is_composed_step_by_step():
     kept = JAX_PRIVACY | {
         "noise_multipliers": [[0, 2.0], [10, 1.5]],
@@ -188,16 +190,10 @@ def test_jax_privacy_with_a_schedule_is_composed_step_by_step():
     found = dp.History.of(kept)
     assert found.changed
     assert (found.noise_multiplier, found.sampling_probability) == (1.5, 0.2)
+    assert found.batch == 200
     assert found.runs == ((2.0, 0.1, 10), (1.5, 0.1, 10), (1.5, 0.2, 30))
     ours = found.mechanism("add_or_remove").epsilon(1e-5)
     assert ours == pytest.approx(epsilon_of(found.runs), rel=1e-3)
-
-
-def test_batches_of_fixed_size():
-    found = dp.History.of(JAX_PRIVACY | {"sampling_method": "FIXED_BATCH_SIZE"})
-    assert found.mechanism("zero_out") == dp.FixedSizeGaussian(
-        noise_multiplier=1.1, records=1000, batch=100, steps=50, relation="zero_out"
-    )
 
 
 def test_a_history_without_a_probability_needs_records_and_batch():
@@ -232,6 +228,9 @@ def test_a_history_without_a_probability_needs_records_and_batch():
         (JAX_PRIVACY | {"is_finite_guarantee": False}, "guarantees nothing"),
         (JAX_PRIVACY | {"noise_multipliers": 0}, "> 0 in each step"),
         (JAX_PRIVACY | {"noise_multipliers": [1, 2]}, "pairs"),
+        (JAX_PRIVACY | {"noise_multipliers": [[100, 5.0]]}, "multipliers to begin"),
+        (JAX_PRIVACY | {"batch_sizes": [[3, 300]]}, "batch_sizes to begin"),
+        (JAX_PRIVACY | {"num_updates": 10**400}, "num_updates"),
         (JAX_PRIVACY | {"batch_size": 2000}, "at most 1000 records"),
         (JAX_PRIVACY | {"sampling_method": "shuffled"}, "POISSON or FIXED_BATCH_SIZE"),
         (
@@ -252,9 +251,7 @@ def test_what_is_no_history_is_refused(kept, said):
 
 def test_batches_that_grew_to_everybody_are_taken_at_their_worst():
     """Of a smaller batch another record takes the place of one that is removed."""
-    values = {
-        "noise_multipliers": 1.0,
-        "num_samples": 1000,
+    values = JAX_PRIVACY | {
         "batch_size": [[0, 500], [1, 1000]],
         "num_updates": 2,
         "sampling_method": "FIXED_BATCH_SIZE",

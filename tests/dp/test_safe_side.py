@@ -113,34 +113,6 @@ def test_binary_renyi_next_to_order_1_is_never_below_what_is_attained(
     assert found >= attained - 1e-12
 
 
-@pytest.mark.parametrize(
-    ("changed", "field"),
-    [
-        ({"noise_multipliers": [[100, 5.0]]}, "noise_multipliers"),
-        ({"batch_sizes": [[3, 30_000]]}, "batch_sizes"),
-        ({"num_updates": 10**400}, "num_updates"),
-    ],
-)
-def test_fields_of_a_history_that_were_passed_over(changed, field):
-    with pytest.raises(FieldError, match=field):
-        dp.History.of(history() | changed)
-
-
-def test_the_largest_batch_of_a_history_counts():
-    grown = history() | {"batch_sizes": [[0, 256], [100, 30_000]]}
-    assert dp.History.of(grown).batch == 30_000
-
-
-def history():
-    return {
-        "noise_multipliers": 1.0,
-        "num_samples": 60_000,
-        "batch_size": 256,
-        "num_updates": 1000,
-        "sampling_method": "POISSON",
-    }
-
-
 def test_so_little_noise_in_so_many_steps_needs_no_memory():
     run = dp.PoissonGaussian(
         noise_multiplier=1e-3,
