@@ -7,11 +7,10 @@ file with a broken seal is never used.
 
 import dataclasses
 import json
-import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from shadow import checks, devices, files, records
+from shadow import checks, files
 
 ATTEMPTS, COMMITS = "attempts", "commits"
 _SEAL = "seal"
@@ -61,7 +60,6 @@ class Attempt:
     """One worker's attempt at one block, announced before its data are put.
 
     Attributes:
-      block: the number of the block.
       fingerprint: the fingerprint of the store that the block is made for.
       id: a name that no other attempt has.
       device: the kind of device that the models were trained on; equal kinds make
@@ -81,31 +79,8 @@ class Attempt:
     trained_with: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls,
-        block: int,
-        fingerprint: str,
-        versions: Mapping[str, Any],
-        sha256: Mapping[str, str],
-        trained_with: Mapping[str, Any],
-    ) -> "Attempt":
-        """Make the attempt of this process, on its devices."""
-        return cls(
-            block=block,
-            fingerprint=fingerprint,
-            id=uuid.uuid4().hex,
-            device=devices.kind(),
-            versions=dict(versions) | records.versions(),
-            sha256=dict(sha256),
-            trained_with=dict(trained_with),
-        )
-
-    @classmethod
     def read(cls, content: bytes) -> "Attempt":
-        """Read an attempt from a file's bytes.
-
-        Raises: BrokenSealError: the file is damaged.
-        """
+        """Read an attempt from a file's bytes. Raises: BrokenSealError."""
         return cls(**unseal(content))
 
     @property
@@ -134,10 +109,7 @@ class Commit:
 
     @classmethod
     def read(cls, content: bytes) -> "Commit":
-        """Read a commit from a file's bytes.
-
-        Raises: BrokenSealError: the file is damaged.
-        """
+        """Read a commit from a file's bytes. Raises: BrokenSealError."""
         values = unseal(content)
         return cls(made=Attempt(**values["made"]), by=values["by"])
 

@@ -1,7 +1,4 @@
-"""Time limits: `seconds` interrupts code by a signal, and a `Clock` only counts.
-
-Audits and `informed.play` limit attacks by them.
-"""
+"""Time limits: `seconds` interrupts code by a signal, and a `Clock` only counts."""
 
 import contextlib
 import signal
@@ -62,12 +59,7 @@ def seconds(limit: float, again: float = 5.0) -> Iterator[None]:
 
 
 class Clock:
-    """A countdown of a time limit.
-
-    Args:
-      limit: the limit, in seconds.
-      started: the start, by `time.monotonic`; None: now.
-    """
+    """A countdown of `limit` seconds from `started`, by `time.monotonic`; None: now."""
 
     def __init__(self, limit: float, started: float | None = None) -> None:
         self._started = time.monotonic() if started is None else started
