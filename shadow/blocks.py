@@ -31,14 +31,13 @@ very store announced exactly these bytes. So a dead worker's data never block a 
 Unannounced data (damaged, or of an earlier store at this place) are deleted and put
 again.
 
-In one case a worker's chunk can be lost: two workers find the same unannounced data at
-the same moment, and the slower deletes what the faster has just put. The commit then
-doesn't match, which reading reports (CorruptBlockError); `informed shadow verify`
-removes the block.
+A worker's chunk can be lost if two find the same unannounced data at one moment, and
+the slower deletes what the faster has just put. Reading then reports that the commit
+doesn't match (CorruptBlockError); `informed shadow verify` removes the block.
 
-A store that has no block yet may be replaced by one of another configuration. A worker
-that is still at the old one finds out when it commits: every attempt and commit carries
-the fingerprint of its store, which is checked when it is written and when it is read.
+A store without blocks may be replaced by one of another configuration. A worker that is
+still at the old one finds out when it commits: attempts and commits carry the
+fingerprint of their store, which is checked when they are written and read.
 """
 
 import contextlib
@@ -83,10 +82,7 @@ class Blocks:
 
     @property
     def path(self) -> Path:
-        """The folder of the store.
-
-        Raises: ValueError: the store is in a bucket; `place` is for both.
-        """
+        """The folder of the store. Raises: ValueError: the store is in a bucket."""
         if not isinstance(self.place, places.Folder):
             raise ValueError(f"{self.place} is not a folder.")
         return self.place.path
@@ -109,9 +105,9 @@ class Blocks:
     def require(self, record: Record) -> None:
         """Compare the store's record with that of a caller who would continue it.
 
-        Only groups and fields of the configuration that `record` has are compared.
+        Only fields of the configuration that `record` has are compared.
 
-        Raises: ConfigurationMismatchError, VersionMismatchError: see `records`.
+        Raises: ConfigurationMismatchError, VersionMismatchError.
         """
         there = self.record
         common = {name: there.configuration.get(name) for name in record.configuration}
@@ -119,11 +115,9 @@ class Blocks:
         records.require_same(there, record, f"The store {self.place}")
 
     def require_theta_0(self, other: "Blocks") -> None:
-        """Raise unless both stores have the same theta_0.
+        """Raise ConfigurationMismatchError unless both stores have the same theta_0.
 
         Last digits may differ: another kind of device draws others from the same key.
-
-        Raises: ConfigurationMismatchError: they have different theta_0.
         """
         ours, theirs = self.initialisation, other.initialisation
         same = ours is None and theirs is None
@@ -244,8 +238,7 @@ class Blocks:
 
         The commit keeps the attempt and device that made it.
 
-        Raises: ConfigurationMismatchError, VersionMismatchError: the other store has
-          another record. And as `write_block`, and as `read_block` of the other store.
+        Raises: as `require`, `write_block`, and `read_block` of the other store.
         """
         self.require(source.record)
         self.require_theta_0(source)
@@ -309,10 +302,8 @@ class Blocks:
         return [name for name in wanted if self.place.get(name) != wanted[name]]
 
     def drop_block(self, block: int) -> None:
-        """Delete a block, so that it is made again.
-
-        The commit goes last: a worker that finds no commit finds no data either.
-        """
+        """Delete a block, so that it is made again."""
+        # The commit goes last: a worker that finds no commit finds no data either.
         for name in self._attempts(block):
             self.place.delete(name)
         for name in PER_MODEL:

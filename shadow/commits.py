@@ -1,8 +1,7 @@
 """Commits and attempts: the small files that say which blocks of a store exist.
 
-`blocks` writes and reads them; `manifests` seals its file likewise. They name the
-attempt and device that made a block, and are sealed: JSON that holds its own SHA-256. A
-file with a broken seal is never used.
+They name the attempt and device that made a block, and are sealed: JSON that holds its
+own SHA-256. A file with a broken seal is never used.
 """
 
 import dataclasses
@@ -19,9 +18,7 @@ _SEAL = "seal"
 class CorruptBlockError(RuntimeError):
     """A stored block or array doesn't match its checksum.
 
-    Attributes:
-      block: the number of the block; None: an array that is not cut into blocks, which
-        only a new store can replace.
+    `block` is the number of the block; None: an array that is not cut into blocks.
     """
 
     def __init__(self, message: str, *, block: int | None) -> None:
@@ -40,10 +37,7 @@ def seal(values: Mapping[str, Any]) -> bytes:
 
 
 def unseal(content: bytes) -> dict[str, Any]:
-    """Return the values of a sealed file.
-
-    Raises: BrokenSealError: the content doesn't match its checksum.
-    """
+    """Return the values of a sealed file. Raises: BrokenSealError."""
     try:
         values = json.loads(content)
         del values[_SEAL]
@@ -100,8 +94,7 @@ class Commit:
 
     Attributes:
       made: the attempt whose weights are stored.
-      by: id of the attempt that put the commit; another one where a worker committed a
-        dead worker's weights.
+      by: id of the attempt that put the commit, perhaps of a dead worker's weights.
     """
 
     made: Attempt

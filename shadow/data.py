@@ -126,9 +126,7 @@ class Examples:
     def means(self, wanted: np.ndarray, dtype: Any = None) -> np.ndarray:
         """Return the mean image of each label; of all images where a label has none.
 
-        Args:
-          wanted: (labels,), the labels.
-          dtype: the type of sums and means; None: that of the images.
+        `dtype` is the type of sums and means; None: that of the images.
         """
         overall = self.images.mean(axis=0, dtype=dtype)
         of_label = {
@@ -162,9 +160,8 @@ class Split:
     """Fixed set, shadow targets and test targets, pairwise disjoint.
 
     Attributes:
-      fixed, shadow, test: the three parts.
-      fixed_indices, shadow_indices, test_indices: their positions in the pool that
-        they were drawn from; shadow targets may have a pool of their own.
+      fixed_indices, shadow_indices, test_indices: positions of the three parts in the
+        pool that they were drawn from.
       dropped: the number of images that `split` left out because they are equal, as
         numbers, to others that it kept.
     """
@@ -207,10 +204,9 @@ def split(
       seed: the seed of the draw.
       balanced: every part gets each class equally often (to within one); otherwise
         labels are random.
-      shadow_pool: another data set for the shadow targets (out-of-distribution
-        shadows, Section VI-B). Images that are also in the fixed set or among the test
-        targets are never drawn from it. Where it has another number of classes, its
-        labels mean nothing to the victim and are replaced by uniform random ones.
+      shadow_pool: another data set for the shadow targets (Section VI-B). Images of
+        fixed set and test targets are never drawn from it. Where it has another number
+        of classes, its labels are replaced by uniform random ones.
     Raises: ValueError: more examples asked for than there are; images of the two pools
       differ in shape; or their numbers of classes differ, and the smaller was inferred.
     """

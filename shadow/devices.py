@@ -104,8 +104,7 @@ def cpu_only() -> None:
 def free_bytes() -> int:
     """Return the bytes that this process may still take of each of its accelerators.
 
-    JAX's limit, by default three quarters of the card, less what is in use; and no more
-    than other processes leave.
+    That is JAX's limit less what is in use, and no more than other processes leave.
     """
     planned = _planned.get()
     if planned is not None:
@@ -126,10 +125,7 @@ def _free_bytes_of(device: Any) -> int:
 
 @functools.lru_cache(maxsize=64)
 def _free_on(name: str, _: int) -> int | None:
-    """Return the free bytes of a card, by NVIDIA's driver; None: it doesn't answer.
-
-    Answers are reused for a while, since they take up to seconds.
-    """
+    """Return the free bytes of a card, by NVIDIA's driver; None: it doesn't answer."""
     answer = _asked(
         f"--id={name}", "--query-gpu=memory.free", "--format=csv,noheader,nounits"
     )

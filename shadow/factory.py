@@ -37,16 +37,13 @@ ROLES = ("shadow", "released")
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Factory:
-    """Trains models of one role on D_- + z for many z.
+    """Trains models of one role by A (`algorithm`) on D_- (`fixed`) + z for many z.
 
     Attributes:
-      algorithm: the training algorithm A.
-      fixed: the fixed set D_-.
       key: root of all randomness of training; see the module's docstring.
       role: "shadow" (the adversary's models) or "released" (those under attack).
       width: models trained at once on one device, or handed to processes at once; None
-        chooses it from the machine (`shadow.width`) when it is first needed. It changes
-        weights only within float32 rounding.
+        chooses it from the machine (`shadow.width`).
       start: (params,), theta_0 as a store holds it; None: drawn from the key, whose
         last digits may differ on another kind of device.
     """
@@ -85,10 +82,7 @@ class Factory:
 
     @property
     def descent(self) -> GradientDescent:
-        """A as the toolkit's gradient descent, for attacks that use its settings.
-
-        Raises: ValueError: A is a user's function.
-        """
+        """A as the toolkit's gradient descent. Raises: ValueError: it is a user's."""
         if not isinstance(self.algorithm, GradientDescent):
             raise ValueError(
                 "This looks into gradient descent; got a factory of another algorithm."
@@ -251,10 +245,7 @@ class Factory:
         return publish(developer.train(targets), view)
 
     def starts(self, ids: np.ndarray) -> Float32[np.ndarray, "models params"]:
-        """Return the secret theta_0 of models by their numbers, to check seed attacks.
-
-        Raises: ValueError: A makes theta_0 itself.
-        """
+        """Return the secret theta_0 of models. Raises: ValueError: A makes its own."""
         draws = [self.draw(np.int32(number)).start for number in ids]
         if not draws or draws[0] is None:
             raise ValueError("This algorithm draws theta_0 itself; there is none here.")

@@ -107,7 +107,6 @@ def read_arrays(
     """Read the arrays of an .npz file, without unpickling.
 
     Args:
-      path: the file.
       wanted: arrays that it has to have; none: all of its arrays are read.
       also: arrays that are read if it has them.
     Raises:

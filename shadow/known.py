@@ -30,9 +30,7 @@ _RIDGES = np.logspace(-4, 4, 9)
 class Known:
     """Pixels, or columns, of the targets that the adversary knows.
 
-    Attributes:
-      mask: (height, width, channels), which pixels; the same for every target.
-      values: (releases, height, width, channels), their values; NaN elsewhere.
+    The mask is the same for every target; values are NaN off it.
     """
 
     mask: Bool[np.ndarray, "height width channels"]

@@ -20,9 +20,8 @@ def seconds(limit: float, again: float = 5.0) -> Iterator[None]:
     """Raise OutOfTimeError inside, soon after `limit` seconds; at once if that is <= 0.
 
     It is raised again every `again` seconds, because code may mistake the first one for
-    an error of its cache and continue. A running XLA computation finishes first.
-    Outside of a process's main thread, and where there are no signals, nothing is
-    interrupted. Limits may be nested: the outer one continues after the inner ends.
+    an error of its own. A running XLA computation finishes first. Outside of the main
+    thread, and without signals, nothing is interrupted. Limits may be nested.
     """
     if limit <= 0:
         raise OutOfTimeError("No time is left.")

@@ -13,10 +13,9 @@ from shadow.victims import Slice
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class ShadowModels:
-    """Trained models and their targets in memory, with the reading methods of `Store`.
+    """Trained models and their targets in memory, one row per model.
 
     Attributes:
-      weights, images, labels: one row per model.
       layout: which slice of theta is which array of the victim; () where that isn't
         known. With it a network can use the first layer's weights as pictures.
     Raises: ValueError: arrays don't have one row per model, or the layout has another

@@ -97,8 +97,8 @@ def _many(
 def _shared(algorithm: Algorithm, draw: Callable[[Any], Draw]) -> Callable:
     """Compile `program` once for all draws of an A that differ only in their keys.
 
-    Draws of shadow and of released models do. Keys are arguments of the program; a
-    shared initialisation stays a constant in it, which decides last digits.
+    Keys are arguments of the program; a shared initialisation stays a constant in it,
+    which decides last digits.
     """
     traced, shape = jax.make_jaxpr(draw, return_shape=True)(np.int32(0))
     whole = jax.tree.structure(shape)
@@ -299,11 +299,10 @@ class Runs:
 
 
 def lanes(places: np.ndarray, width: int) -> np.ndarray:
-    """Assign rows to the batches of a device (lanes), each at its fixed place.
+    """Assign rows to lanes of a width, the batches of a device, at fixed places.
 
     Args:
       places: (rows,); a row is put at its place modulo the width.
-      width: rows per lane.
     Returns: (lanes, width), numbers of rows, -1 where there is none. Rows of
       neighbouring places share a lane; rows of the same place have different lanes.
     """
@@ -327,8 +326,7 @@ def kill_workers() -> None:
 def processes(algorithm: Algorithm) -> int:
     """Return how many processes train an A that isn't batched.
 
-    One per card if A trains on cards; else one per usable core, but at least two, as
-    joblib runs a single one in this process.
+    At least two without cards, as joblib runs a single one in this process.
     """
     if algorithm.capabilities.on_cards:
         return max(1, len(devices.card_names()))

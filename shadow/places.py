@@ -7,8 +7,7 @@ by a hard link, a bucket by a conditional put ("If-None-Match: *"), which S3, Go
 Azure's and most S3-compatible stores support.
 
 Temporary errors of a bucket are retried. A retried put whose first answer was lost may
-find its own content: False from `put_if_absent` means that the name is taken, not that
-another writer took it. A caller who has to know reads the content.
+find its own content: False from `put_if_absent` doesn't say who took the name.
 
 Buckets are reached by obstore (extra "bucket"). Credentials, endpoint and region come
 from the environment as obstore takes them (AWS_ACCESS_KEY_ID, AWS_ENDPOINT,
@@ -53,10 +52,9 @@ class Place(abc.ABC):
 
     @abc.abstractmethod
     def put_if_absent(self, name: str, content: bytes) -> bool:
-        """Put a content unless the name is taken.
+        """Put a content unless the name is taken, perhaps by this very content.
 
-        Returns: True: this content was put. False: the name is taken, by another
-          content or, after a lost answer, by this one.
+        Returns: whether this content was put.
         """
 
     @abc.abstractmethod
@@ -135,10 +133,7 @@ class Folder(Place):
         return Folder(self.path / part)
 
     def remove_leftovers(self, age: float = _ABANDONED) -> None:
-        """Delete half-written files that haven't changed for `age` seconds.
-
-        Younger ones may belong to a live worker.
-        """
+        """Delete half-written files unchanged for `age` seconds; others may be live."""
         for file in self.path.rglob("*.partial"):
             with contextlib.suppress(FileNotFoundError):
                 if time.time() - file.stat().st_mtime > age:
@@ -172,7 +167,7 @@ class Bucket(Place):
 
     Args:
       store: an obstore store (`obstore.store.ObjectStore`).
-      address: the name of the bucket in messages, as in "s3://bucket/mnist".
+      address: its name in messages.
       prefix: the beginning of all names, without "/" at its end.
     """
 

@@ -24,16 +24,14 @@ _AGAIN = 20.0  # seconds; a shorter measurement is repeated
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The cost of `models` shadow models.
+    """The cost of `models` models, released ones included.
 
     Attributes:
-      models: the number of models, released ones included.
       params: length of theta.
       store_bytes: weights and targets, not compressed.
       memory_bytes: the approximate peak memory of one process.
       models_per_s: speed, measured on all devices of this machine.
-      devices: the number of devices of this machine.
-      device: the kind of the devices.
+      devices, device: number and kind of these devices.
       models_at_once: models trained at once on one device.
     """
 

@@ -34,10 +34,9 @@ class Part(NamedTuple):
 def parts(result: Any) -> list[Part]:
     """List the arrays of what training returned, in a fixed order; traced ones too.
 
-    The list is empty for a fitted estimator without arrays of floats, such as trees
-    and neighbours, though its file can still be read.
+    A fitted estimator may have none, such as trees and neighbours.
 
-    Raises: FieldError: there is no array in it.
+    Raises: FieldError: there is no array in anything else.
     """
     arrays = _parts(result)
     if not arrays and not is_estimator(result):
@@ -66,11 +65,10 @@ def _parts(result: Any) -> list[Part]:
 
 
 def left_out(result: Any) -> list[str]:
-    """Name the parts of what training returned that no attack reads, for audits.
+    """Name the leaves of what training returned that no attack reads, for audits.
 
-    Returns: one such as "vocabulary/3 (str)" per leaf that isn't numeric. A fitted
-      estimator inside a tree is named too: only its arrays of floats are read, and it
-      may hold more, such as training rows. One that is returned alone isn't.
+    Of a fitted estimator inside a tree only arrays of floats are read, so it is named
+    too: it may hold more, such as training rows. One that is returned alone isn't.
     """
     if is_torch(result) or is_estimator(result):
         return []

@@ -83,8 +83,7 @@ _SOURCES: dict[str, Callable[[], Examples]] = {"digits": load_digits}
 def register_source(name: str, load: Callable[[], Examples]) -> None:
     """Register a user's data set, so that `load` finds it by name.
 
-    The same function, defined again as in a notebook, replaces the earlier one; records
-    hold a hash of what it loads.
+    Records hold a hash of what the function loads.
 
     Raises: ValueError: a function that is defined elsewhere has that name.
     """

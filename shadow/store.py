@@ -57,8 +57,7 @@ class Store(Blocks):
         refused if it has one.
 
         Args:
-          path: folder or address; it is a store once its manifest is there, which
-            comes last.
+          path: folder or address.
           factory: trains the models; its identity, data and initial weights theta_0
             are kept, and compared with those of an existing store, as are the versions.
           targets: one z per model.
@@ -150,10 +149,7 @@ class Store(Blocks):
 
     @property
     def factory(self) -> Factory:
-        """The factory that fills this store.
-
-        Raises: ValueError: the store was opened to be read.
-        """
+        """The factory that fills this store. Raises: ValueError: it is only read."""
         if self._factory is None:
             raise ValueError(
                 f"The store {self.place} was opened to be read. To fill it, open it"
@@ -171,7 +167,6 @@ class Store(Blocks):
     ) -> None:
         """Train every block that the store lacks, and commit each when it is done.
 
-        Where more models are trained at once than a block holds, several blocks are.
         Other workers may fill the same store: each begins at a random block and skips
         blocks that have been committed.
 
@@ -182,8 +177,8 @@ class Store(Blocks):
             Not with a launcher.
           progress: show a bar with models/s and the time left.
           on_block: called after each commit.
-        Raises: as `Factory.train` and `write_block`; ValueError: the store was opened
-          to be read, or blocks and a launcher; as the launcher.
+        Raises: as `Factory.train`, `write_block` and the launcher; ValueError: the
+          store was opened to be read, or blocks and a launcher.
         """
         factory, targets = self.factory, self._targets
         assert targets is not None
@@ -234,10 +229,7 @@ class Store(Blocks):
         return max(1, self.factory.models_at_once // self.manifest["block_size"])
 
     def _unfinished(self, todo: Sequence[int], bar: tqdm) -> Iterator[list[int]]:
-        """Yield groups of blocks that have no commit when their turn comes.
-
-        Blocks that other workers have committed move the bar on.
-        """
+        """Yield groups of blocks that have no commit when their turn comes."""
         group: list[int] = []
         for block in todo:
             if self.committed(block) is None:

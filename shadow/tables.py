@@ -28,13 +28,7 @@ MISSING = "(missing)"  # the word for an empty cell
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Column:
-    """One column of a table.
-
-    Attributes:
-      name: the name of the column.
-      low, high: the range of its numbers.
-      words: the values of a column without numbers, in the order of its features.
-    """
+    """A column of numbers from `low` to `high`, or of `words` in feature order."""
 
     name: str
     low: float = 0.0
@@ -54,13 +48,10 @@ class Column:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Table:
-    """A table with its columns.
+    """A table: its examples, and its columns in the order of their features.
 
-    Attributes:
-      examples: (rows, 1, features, 1) in [0, 1], and the labels.
-      columns: the columns, in the order of their features.
-      label: name of the column of labels.
-      classes: the names of the labels, in the order of their numbers.
+    `label` names the column of labels, `classes` the labels in the order of their
+    numbers.
     """
 
     examples: Examples
@@ -145,7 +136,7 @@ def table_of(
 
     Args:
       cells: column -> its values, numbers or words; all of one length.
-      label: the name of the column of labels; None: see `load_table`.
+      label: as in `load_table`.
       name: the name of the table in messages.
     Raises: ValueError, as `load_table`.
     """

@@ -36,8 +36,8 @@ class Release:
       values: (releases, values), the published numbers. The rows are separate games
         with different targets, which share D_- and A.
       view: the function of theta that gave the values; public.
-      deviations: standard deviations, of the same shape, of errors that publishing
-        added to the values, such as rounding; None: no errors.
+      deviations: standard deviations of errors that publishing added to the values,
+        such as rounding, of the same shape; None: no errors.
     Raises: FieldError: another shape, NaN or infinity.
     """
 
@@ -110,8 +110,7 @@ class Knowledge:
         everything in a user's function.
       public: side knowledge aux, labelled images disjoint from D_- and the targets.
       labels: (releases,), the targets' labels.
-      seeds: the family of seeds that theta_0 was drawn from, where the code is known
-        and the seed is not; it can be searched (`attacks.seeds`).
+      seeds: the seeds that theta_0 was drawn from one of; they can be searched.
       known: pixels or columns of the targets (attribute inference, Section II-C).
     """
 
@@ -177,8 +176,7 @@ class Reconstruction:
       certified: (releases,) bool, whether the attack itself says the guess is exact;
         where `exact_if_levels` is set too, on that condition.
       exact_if_levels: (releases,) bool, whether the guess is exact if the target's
-        pixels are among the levels of the images that the adversary knows. Theta alone
-        doesn't show that they are.
+        pixels are among the levels of the images that the adversary knows.
       expected_mse: (releases,), the error that the attack expects. If the guess
         explains theta worse than noise would, the excess counts as more noise.
       label_margins: (releases,), how much worse the second label explains theta than

@@ -181,8 +181,7 @@ class Layers:
     Attributes:
       columns: positions in theta (columns,) that are published; None: all.
       params: length of theta, where columns are chosen or weights rounded.
-      precision: "float32", or the format that each array is rounded to.
-      layout: the arrays of theta, for rounding.
+      precision, layout: "float32", or the format that each of the arrays is rounded to.
     """
 
     columns: np.ndarray | None = None

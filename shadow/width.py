@@ -61,9 +61,9 @@ def width_for(
 
     Args:
       free_bytes: memory of one device that may be taken.
-      bytes_of_width: number of models -> bytes of the program that trains them. It is
-        called for one and two, extrapolated linearly, and called again at the result,
-        because with few models XLA may lay arrays out differently.
+      bytes_of_width: number of models -> bytes of the program that trains them. One and
+        two are extrapolated linearly; the result is checked, as with few models XLA may
+        lay arrays out differently.
       most: the result's upper bound.
     Returns: at least 1, also where one model seems not to fit; only training it shows
       that for certain.

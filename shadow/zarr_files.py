@@ -22,7 +22,6 @@ class ArraySpec:
     """Shape, type and chunks of a zarr array.
 
     Attributes:
-      shape, dtype: the shape and the type of the array.
       dimensions: name of each axis, for xarray.
       rows_per_chunk: rows of axis 0 in a chunk; None: one chunk.
       fill: the value of missing chunks.

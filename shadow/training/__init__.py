@@ -17,15 +17,7 @@ if TYPE_CHECKING:
         steps_taken,
     )
     from shadow.training.foreign import JaxFunction, PythonFunction
-    from shadow.training.gradient_descent import (
-        INITIALISATIONS,
-        REVISION,
-        SHUFFLINGS,
-        Fixed,
-        GradientDescent,
-        Target,
-        revisions,
-    )
+    from shadow.training.gradient_descent import REVISION, GradientDescent, revisions
     from shadow.training.seeds import SeedFamily
 
 __getattr__, __dir__, __all__ = lazy.names(
@@ -34,8 +26,7 @@ __getattr__, __dir__, __all__ = lazy.names(
         "shadow.training.algorithm": "Algorithm Capabilities Draw",
         "shadow.training.foreign": "JaxFunction PythonFunction",
         "shadow.training.epochs": "cross_entropy epoch_batches span_losses steps_taken",
-        "shadow.training.gradient_descent": "REVISION Fixed GradientDescent Target"
-        " INITIALISATIONS SHUFFLINGS revisions",
+        "shadow.training.gradient_descent": "REVISION GradientDescent revisions",
         "shadow.training.seeds": "SeedFamily",
     },
 )

@@ -67,7 +67,7 @@ class _Function:
             differentiable=differentiable,
             random=everything,
             public=everything if self.key_is_public else frozenset(),
-            **others,  # type: ignore[arg-type]
+            **others,
         )
 
     def initialise(self, key: Array) -> None:

@@ -61,7 +61,7 @@ def revisions(configuration: Mapping[str, Any]) -> dict[str, int]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class GradientDescent:
-    """Gradient descent on a victim, as an algorithm A (`algorithm.Algorithm`).
+    """Gradient descent on a victim, as an algorithm A.
 
     The loss is the mean cross-entropy over D_- + z, plus weight_decay/2 |theta|^2.
 
@@ -150,10 +150,7 @@ class GradientDescent:
 
     @functools.cached_property
     def configuration(self) -> dict[str, Any]:
-        """All that decides weights, JSON-able; the victim as its fingerprint.
-
-        The optimiser is a hash of what it computes.
-        """
+        """All that decides weights but the victim; JSON-able."""
         params = jax.eval_shape(self.victim.init, jax.random.key(0))
         state = jax.eval_shape(self.optimiser.init, params)
         digests = (
@@ -288,10 +285,7 @@ class GradientDescent:
     def mini_batch_epoch(
         self, state: State, fixed: tuple[AnyArray, AnyArray], target: Target, key: Array
     ) -> State:
-        """Take a step on each mini-batch of one random order of D_- + z.
-
-        With groups, the fixed images are prepared ones.
-        """
+        """Take a step on each mini-batch; with groups, fixed images are prepared."""
         images, labels = map(jnp.asarray, fixed)
         num_fixed = len(images)
         groups = self.groups_for(num_fixed)
@@ -393,10 +387,7 @@ class GradientDescent:
     def stepper(
         self, fixed: Fixed, target: Target, key: Array, noise_key: Array | None
     ) -> Callable[[State, Array], State]:
-        """Return the function of one epoch of `train`: (state, epoch) -> state.
-
-        A state is (params, the optimiser's state). Training isn't in the span here.
-        """
+        """Return the function of an epoch, (state, epoch) -> state, not in the span."""
         groups = self.groups_for(len(fixed[0]))
         if groups is not None:
             images, labels = groups.prepare(fixed[0]), jnp.asarray(fixed[1])

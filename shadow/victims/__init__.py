@@ -20,13 +20,13 @@ if TYPE_CHECKING:
         build,
         register,
     )
-    from shadow.victims.victim import FirstLayer, Params, Slice, Taps, Victim, accuracy
+    from shadow.victims.victim import FirstLayer, Params, Slice, Victim, accuracy
 
 __getattr__, __dir__, __all__ = lazy.names(
     __name__,
     {
         "shadow.victims.adapters": "from_equinox from_flax from_functions from_haiku",
         "shadow.victims.architectures": "ARCHITECTURES VictimConfig build register",
-        "shadow.victims.victim": "FirstLayer Params Slice Taps Victim accuracy",
+        "shadow.victims.victim": "FirstLayer Params Slice Victim accuracy",
     },
 )

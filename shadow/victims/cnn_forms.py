@@ -35,9 +35,8 @@ Params = Any
 _TAPS, _ROWS, _COLUMNS = 4, 3, 2  # side of a kernel; outputs of a tile, of a window
 _WINDOW = _COLUMNS + _TAPS - 1
 _EXAMPLES = 10  # per group on a CPU; measured: 5, 10 and 20 within 5 % of each other
-# Examples per group on a GPU. Source: the programs that XLA compiles for an H100, see
-# docs/clusters.md. All patches of 5,000 examples at once move 10.5 GB per model and
-# epoch, groups of 500 move 6 GB, and 10 models fit side by side.
+# Examples per group on a GPU. By the programs that XLA compiles for an H100, patches of
+# 5,000 examples at once move 10.5 GB per model and epoch, groups of 500 move 6 GB.
 GPU_GROUP_SIZE = 500
 # Names of the forms, as users write them.
 WHOLE, TOOM_COOK, PATCHES = "whole", "toom-cook", "patches"

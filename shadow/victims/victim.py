@@ -52,8 +52,6 @@ class Victim:
       init: key -> params.
       apply: (params, images (examples, height, width, channels)) -> logits
         (examples, classes). Pure.
-      image_shape: (height, width, channels).
-      num_classes: length of a row of logits.
       layout: the slices of theta, in order, without gaps.
       first: the first layer, where it is dense; lets A train in the span of the data
         (`shadow.training.gram_form`).
