@@ -27,32 +27,29 @@ overwritten (`shadow.places`):
 
 The first writer wins. A worker that finds a commit adopts it, so a straggler changes
 nothing. A worker that finds data without a commit adopts the data if an attempt of this
-very store announced exactly these bytes. So a dead worker's data never block a block,
-and its weights may be committed with another's images, which are the same. Unannounced
-data (damaged, or of an earlier store at this place) are deleted and put again.
+very store announced exactly these bytes. So a dead worker's data never block a block.
+Unannounced data (damaged, or of an earlier store at this place) are deleted and put
+again.
 
-Chunks keep the plain names by which zarr finds them, so any zarr reader can open a
-store as it is, and nothing is stored twice.
+A worker's chunk can be lost if two find the same unannounced data at one moment, and
+the slower deletes what the faster has just put. Reading then reports that the commit
+doesn't match (CorruptBlockError); `informed shadow verify` removes the block.
 
-In one case a worker's chunk can be lost: two workers find the same unannounced data at
-the same moment, and the slower deletes what the faster has just put. The commit then
-doesn't match, which reading reports (CorruptBlockError); `informed shadow verify`
-removes the block.
-
-A store that has no block yet may be replaced by one of another configuration. A worker
-that is still at the old one finds out when it commits: every attempt and commit carries
-the fingerprint of its store, which is checked when it is written and when it is read.
+A store without blocks may be replaced by one of another configuration. A worker that is
+still at the old one finds out when it commits: attempts and commits carry the
+fingerprint of their store, which is checked when they are written and read.
 """
 
 import contextlib
 import dataclasses
+import uuid
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from shadow import checks, commits, manifests, places, records, zarr_files
+from shadow import checks, commits, devices, manifests, places, records, zarr_files
 from shadow.commits import Attempt, BrokenSealError, Commit, CorruptBlockError
 from shadow.manifests import PER_MODEL
 from shadow.models import ShadowModels
@@ -65,12 +62,11 @@ _DISCARDS = 3  # times that unannounced data are deleted and put again
 
 
 class Blocks:
-    """The blocks of an existing store; see the module's docstring for its files.
+    """The blocks of an existing store.
 
     Attributes:
-      place: where the files lie; made from `path`, a folder or an address such as
-        "s3://bucket/mnist/shadow" (`places.at`).
-      manifest: the content of manifest.json (`manifests`).
+      place: where the files lie; made from `path`, an address (`places.at`).
+      manifest: the content of manifest.json.
     Raises:
       NotMadeError: there is no store.
       CorruptBlockError: its manifest is damaged.
@@ -86,10 +82,7 @@ class Blocks:
 
     @property
     def path(self) -> Path:
-        """The folder of the store.
-
-        Raises: ValueError: the store is in a bucket; `place` is for both.
-        """
+        """The folder of the store. Raises: ValueError: the store is in a bucket."""
         if not isinstance(self.place, places.Folder):
             raise ValueError(f"{self.place} is not a folder.")
         return self.place.path
@@ -109,31 +102,29 @@ class Blocks:
         """The record of the models: configuration, content of the data, versions."""
         return Record.read(self.manifest)
 
-    def require(self, record: Record) -> list[str]:
+    def require(self, record: Record) -> None:
         """Compare the store's record with that of a caller who would continue it.
 
-        Only groups and fields of the configuration that `record` has are compared.
+        Only fields of the configuration that `record` has are compared.
 
-        Returns: versions that differ and were accepted.
-        Raises: ConfigurationMismatchError, VersionMismatchError: see `records`.
+        Raises: ConfigurationMismatchError, VersionMismatchError.
         """
         there = self.record
         common = {name: there.configuration.get(name) for name in record.configuration}
-        return records.require_same(
-            Record(common, there.versions), record, f"The store {self.place}"
-        )
+        there = Record(common, there.versions)
+        records.require_same(there, record, f"The store {self.place}")
 
     def require_theta_0(self, other: "Blocks") -> None:
-        """Raise unless both stores have the same theta_0.
+        """Raise ConfigurationMismatchError unless both stores have the same theta_0.
 
         Last digits may differ: another kind of device draws others from the same key.
-
-        Raises: ConfigurationMismatchError: they have different theta_0.
         """
         ours, theirs = self.initialisation, other.initialisation
-        if ours is None and theirs is None:
-            return
-        if ours is None or theirs is None or not _near(ours, theirs):
+        same = ours is None and theirs is None
+        if ours is not None and theirs is not None:
+            apart = np.abs(ours - theirs).max(initial=0.0)
+            same = bool(apart <= _ROUNDING * np.abs(ours).max(initial=0.0))
+        if not same:
             raise ConfigurationMismatchError(
                 f"The store {other.place} was made with another theta_0 than"
                 f" {self.place}: start was handed in, and is not the same."
@@ -201,10 +192,10 @@ class Blocks:
         except BrokenSealError as error:
             raise self._corrupt(block, f"is corrupt: of its commit {error}") from error
         if commit.made.fingerprint != self.fingerprint() or commit.made.block != block:
-            what = (
-                "was committed into another store, which was in the same place before"
+            raise self._corrupt(
+                block,
+                "was committed into another store, which was in the same place before",
             )
-            raise self._corrupt(block, what)
         return commit
 
     def write_block(
@@ -219,8 +210,7 @@ class Blocks:
         """Put one block and commit it, unless another worker was first.
 
         Args:
-          block: the number of the block.
-          weights, images, labels: its models and their targets.
+          weights, images, labels: the block's models and their targets.
           trained_with: JSON-able; `Factory.trained_with` of the models.
         Returns: the commit that counts; another worker's if `by` is another attempt.
         Raises:
@@ -232,9 +222,14 @@ class Blocks:
         """
         values = weights, images, labels
         arrays = manifests.arrays_of_block(self.manifest, block, *values)
-        sums = {name: checks.digest(values) for name, values in arrays.items()}
-        attempt = Attempt.of(
-            block, self.fingerprint(), self.record.versions, sums, trained_with or {}
+        attempt = Attempt(
+            block=block,
+            fingerprint=self.fingerprint(),
+            id=uuid.uuid4().hex,
+            device=devices.kind(),
+            versions={**self.record.versions, **records.versions()},
+            sha256={name: checks.digest(values) for name, values in arrays.items()},
+            trained_with=dict(trained_with or {}),
         )
         return self._settle(attempt, arrays)
 
@@ -243,8 +238,7 @@ class Blocks:
 
         The commit keeps the attempt and device that made it.
 
-        Raises: ConfigurationMismatchError, VersionMismatchError: the other store has
-          another record. And as `write_block`, and as `read_block` of the other store.
+        Raises: as `require`, `write_block`, and `read_block` of the other store.
         """
         self.require(source.record)
         self.require_theta_0(source)
@@ -266,10 +260,7 @@ class Blocks:
         return ShadowModels(**self._verified(block, PER_MODEL), layout=self.layout)
 
     def blocks(self) -> Iterator[ShadowModels]:
-        """Iterate over all blocks in order, each checked.
-
-        Raises: as `read_block`; NotMadeError at once if the store isn't complete.
-        """
+        """Iterate over all blocks in order, each checked. Raises: as `read_block`."""
         if self.missing():
             raise self._incomplete()
         return (self.read_block(block) for block in range(self.num_blocks))
@@ -311,10 +302,8 @@ class Blocks:
         return [name for name in wanted if self.place.get(name) != wanted[name]]
 
     def drop_block(self, block: int) -> None:
-        """Delete a block, so that it is made again.
-
-        The commit goes last: a worker that finds no commit finds no data either.
-        """
+        """Delete a block, so that it is made again."""
+        # The commit goes last: a worker that finds no commit finds no data either.
         for name in self._attempts(block):
             self.place.delete(name)
         for name in PER_MODEL:
@@ -379,7 +368,6 @@ class Blocks:
         return None
 
     def _attempts(self, block: int) -> list[str]:
-        """List the names of a block's attempts, which are few."""
         names = self.place.names(commits.ATTEMPTS)
         return [name for name in names if commits.block_of(name) == block]
 
@@ -404,9 +392,9 @@ class Blocks:
         if commit is None:
             raise self._incomplete()
         stored = self._read(block, names)
+        sums = {name: checks.digest(values) for name, values in stored.items()}
         for name in names:
-            values = stored.get(name)
-            if values is None or checks.digest(values) != commit.made.sha256[name]:
+            if sums.get(name) != commit.made.sha256[name]:
                 what = f"is corrupt: {name} do not match the checksum"
                 raise self._corrupt(block, what)
         return stored
@@ -415,7 +403,6 @@ class Blocks:
         """Read a block's arrays as stored, without those that can't be decoded."""
         arrays = {}
         for name in names:
-            # Left out where the bytes aren't a chunk of this array.
             with contextlib.suppress(ValueError):
                 arrays[name] = self._rows(name, block)
         return arrays
@@ -432,7 +419,6 @@ class Blocks:
         return CorruptBlockError(f"Block {block} of {self.place} {what}.", block=block)
 
     def _incomplete(self) -> NotMadeError:
-        """Return the error of reading a store that isn't complete."""
         return NotMadeError(
             f"{self.place} has {self.num_blocks - len(self.missing())} of"
             f" {self.num_blocks} blocks.",
@@ -449,9 +435,3 @@ class Blocks:
                 f"The store {self.place} was replaced by one of another configuration"
                 " while this worker was at it; its block is not committed."
             )
-
-
-def _near(one: np.ndarray, other: np.ndarray) -> bool:
-    """Return whether two theta_0 are the same, up to the rounding of devices."""
-    apart = np.abs(one - other).max(initial=0.0)
-    return bool(apart <= _ROUNDING * np.abs(one).max(initial=0.0))

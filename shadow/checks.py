@@ -1,7 +1,4 @@
-"""Checks of configurations and arguments, with one-line errors; hashes for records.
-
-For all packages but `dp`. Beside `dp.domain`, it builds dataclasses of plain mappings.
-"""
+"""Checks of configurations and arguments, with one-line errors; hashes for records."""
 
 import contextlib
 import dataclasses

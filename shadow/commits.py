@@ -1,17 +1,15 @@
 """Commits and attempts: the small files that say which blocks of a store exist.
 
-`blocks` writes and reads them; `manifests` seals its file likewise. They name the
-attempt and device that made a block, and are sealed: JSON that holds its own SHA-256. A
-file with a broken seal is never used.
+They name the attempt and device that made a block, and are sealed: JSON that holds its
+own SHA-256. A file with a broken seal is never used.
 """
 
 import dataclasses
 import json
-import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from shadow import checks, devices, files, records
+from shadow import checks, files
 
 ATTEMPTS, COMMITS = "attempts", "commits"
 _SEAL = "seal"
@@ -20,9 +18,7 @@ _SEAL = "seal"
 class CorruptBlockError(RuntimeError):
     """A stored block or array doesn't match its checksum.
 
-    Attributes:
-      block: the number of the block; None: an array that is not cut into blocks, which
-        only a new store can replace.
+    `block` is the number of the block; None: an array that is not cut into blocks.
     """
 
     def __init__(self, message: str, *, block: int | None) -> None:
@@ -41,10 +37,7 @@ def seal(values: Mapping[str, Any]) -> bytes:
 
 
 def unseal(content: bytes) -> dict[str, Any]:
-    """Return the values of a sealed file.
-
-    Raises: BrokenSealError: the content doesn't match its checksum.
-    """
+    """Return the values of a sealed file. Raises: BrokenSealError."""
     try:
         values = json.loads(content)
         del values[_SEAL]
@@ -61,7 +54,6 @@ class Attempt:
     """One worker's attempt at one block, announced before its data are put.
 
     Attributes:
-      block: the number of the block.
       fingerprint: the fingerprint of the store that the block is made for.
       id: a name that no other attempt has.
       device: the kind of device that the models were trained on; equal kinds make
@@ -81,31 +73,8 @@ class Attempt:
     trained_with: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls,
-        block: int,
-        fingerprint: str,
-        versions: Mapping[str, Any],
-        sha256: Mapping[str, str],
-        trained_with: Mapping[str, Any],
-    ) -> "Attempt":
-        """Make the attempt of this process, on its devices."""
-        return cls(
-            block=block,
-            fingerprint=fingerprint,
-            id=uuid.uuid4().hex,
-            device=devices.kind(),
-            versions=dict(versions) | records.versions(),
-            sha256=dict(sha256),
-            trained_with=dict(trained_with),
-        )
-
-    @classmethod
     def read(cls, content: bytes) -> "Attempt":
-        """Read an attempt from a file's bytes.
-
-        Raises: BrokenSealError: the file is damaged.
-        """
+        """Read an attempt from a file's bytes. Raises: BrokenSealError."""
         return cls(**unseal(content))
 
     @property
@@ -125,8 +94,7 @@ class Commit:
 
     Attributes:
       made: the attempt whose weights are stored.
-      by: id of the attempt that put the commit; another one where a worker committed a
-        dead worker's weights.
+      by: id of the attempt that put the commit, perhaps of a dead worker's weights.
     """
 
     made: Attempt
@@ -134,10 +102,7 @@ class Commit:
 
     @classmethod
     def read(cls, content: bytes) -> "Commit":
-        """Read a commit from a file's bytes.
-
-        Raises: BrokenSealError: the file is damaged.
-        """
+        """Read a commit from a file's bytes. Raises: BrokenSealError."""
         values = unseal(content)
         return cls(made=Attempt(**values["made"]), by=values["by"])
 

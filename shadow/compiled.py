@@ -15,8 +15,8 @@ VARIABLE = "INFORMED_ADVERSARY_COMPILATION_CACHE"
 def keep_in(folder: str) -> None:
     """Have JAX keep compiled programs in a folder, and load them from there.
 
-    It makes the folder and sets `VARIABLE`. Compiled programs are code, so the folder
-    has to be this user's: anyone who can write to it can run code as this user.
+    Compiled programs are code, so the folder has to be this user's: anyone who can
+    write to it can run code as this user.
 
     Raises: FieldError: it belongs to another user, or others can write to it.
     """

@@ -1,8 +1,7 @@
 """Exact and near copies among images, which would make an attack's success trivial.
 
-A target of which the adversary has a copy is known without any attack. So `data.split`
-leaves out exact copies, and `informed` counts exact and near ones (`find`, `among`).
-Images are compared as numbers: 0.0 and -0.0 are one value in two patterns of bits.
+`data.split` leaves out exact copies, and `informed` counts exact and near ones. Images
+are compared as numbers: 0.0 and -0.0 are one value in two patterns of bits.
 """
 
 import dataclasses
@@ -24,11 +23,9 @@ Others = Float32[np.ndarray, "others height width channels"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Copies:
-    """Which targets have a copy among other images.
+    """Which targets have a copy among other images: equal in every number, or `near`.
 
-    Attributes:
-      exact: (targets,), whether another image is equal in every number.
-      near: (targets,), whether it isn't exact, but some image is within `NEAR` (MSE).
+    A near copy isn't exact, but within `NEAR` (MSE).
     """
 
     exact: Bool[np.ndarray, " targets"]
@@ -70,10 +67,6 @@ def find(
 
     A product of matrices in float32 finds possible pairs; only these are compared
     number by number. 1,000 targets in 60,000 images of 784 pixels take seconds.
-
-    Args:
-      targets: (targets, ...), pixels in [0, 1].
-      others: (others, height, width, channels), images of the same shape.
     """
     exact = among(targets, others)
     near = np.zeros(len(targets), bool)

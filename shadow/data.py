@@ -2,12 +2,12 @@
 
 The three disjoint parts of Section V-A (Balle et al. 2022): the fixed set D_- that the
 adversary knows, the shadow targets of the adversary's models, and the test targets that
-the adversary has no exact copy of. `sources` makes `Examples`, users, runs and audits
-call `split`, and `factory` trains on the parts.
+the adversary has no exact copy of.
 """
 
 import dataclasses
 import functools
+import itertools
 import warnings
 from typing import Any
 
@@ -34,7 +34,7 @@ class Examples:
         (255, 65535), and bits (bool) are 0 and 1.
       labels: (examples,), int32, in 0 .. num_classes - 1.
       num_classes: number of classes of the labels.
-      name: the source of the images, used in messages and manifests.
+      name: the source of the images.
       classes_inferred: whether num_classes wasn't given, but is the largest label + 1.
     Raises: ValueError: wrong shape or type, NaN, a pixel outside [0, 1], or a label
       outside its range; the message names the field.
@@ -126,9 +126,7 @@ class Examples:
     def means(self, wanted: np.ndarray, dtype: Any = None) -> np.ndarray:
         """Return the mean image of each label; of all images where a label has none.
 
-        Args:
-          wanted: (labels,), the labels.
-          dtype: the type of sums and means; None: that of the images.
+        `dtype` is the type of sums and means; None: that of the images.
         """
         overall = self.images.mean(axis=0, dtype=dtype)
         of_label = {
@@ -139,11 +137,7 @@ class Examples:
 
 
 def _scaled(images: np.ndarray, name: str) -> np.ndarray:
-    """Scale integers to floats in [0, 1] by their type; return floats unchanged.
-
-    Warns where the largest value uses less than a quarter of the type: bits, or levels
-    0 .. 16, stored as bytes would all be nearly black.
-    """
+    """Scale integers to floats in [0, 1] by their type; return floats unchanged."""
     if images.dtype == bool:
         return images.astype(np.float32)
     if images.dtype not in (np.uint8, np.uint16):
@@ -166,9 +160,8 @@ class Split:
     """Fixed set, shadow targets and test targets, pairwise disjoint.
 
     Attributes:
-      fixed, shadow, test: the three parts.
-      fixed_indices, shadow_indices, test_indices: their positions in the pool that
-        they were drawn from; shadow targets may have a pool of their own.
+      fixed_indices, shadow_indices, test_indices: positions of the three parts in the
+        pool that they were drawn from.
       dropped: the number of images that `split` left out because they are equal, as
         numbers, to others that it kept.
     """
@@ -183,7 +176,7 @@ class Split:
 
     @property
     def positions(self) -> dict[str, np.ndarray]:
-        """Return the three arrays of positions, by name, for a store to keep."""
+        """The three arrays of positions, by name, for a store to keep."""
         names = ("fixed_indices", "shadow_indices", "test_indices")
         return {name: getattr(self, name) for name in names}
 
@@ -200,8 +193,7 @@ def split(
 ) -> Split:
     """Draw the three parts at random, without replacement.
 
-    An image that the pool holds twice is drawn once, so no target is known by chance;
-    images are compared as numbers, and `Split.dropped` says how many were left out.
+    An image that the pool holds twice is drawn once, so no target is known by chance.
     Near copies aren't left out; metrics count them.
     Test targets are drawn first, the fixed set next, shadow targets last, so that the
     first k shadow targets of a longer draw are those of a shorter one.
@@ -212,10 +204,9 @@ def split(
       seed: the seed of the draw.
       balanced: every part gets each class equally often (to within one); otherwise
         labels are random.
-      shadow_pool: another data set for the shadow targets (out-of-distribution
-        shadows, Section VI-B). Images that are also in the fixed set or among the test
-        targets are never drawn from it. Where it has another number of classes, its
-        labels mean nothing to the victim and are replaced by uniform random ones.
+      shadow_pool: another data set for the shadow targets (Section VI-B). Images of
+        fixed set and test targets are never drawn from it. Where it has another number
+        of classes, its labels are replaced by uniform random ones.
     Raises: ValueError: more examples asked for than there are; images of the two pools
       differ in shape; or their numbers of classes differ, and the smaller was inferred.
     """
@@ -227,7 +218,11 @@ def split(
         parts = [num_test, num_fixed, num_shadow]
         (test, fixed, shadow), dropped = _draw(pool, parts, rng, balanced=balanced)
     else:
-        _require_one_shape(pool, shadow_pool)
+        if shadow_pool.image_shape != pool.image_shape:
+            raise ValueError(
+                f"Expected shadow images of the shape {pool.image_shape} of"
+                f" {pool.name}, got {shadow_pool.image_shape} of {shadow_pool.name}."
+            )
         parts = [num_test, num_fixed]
         (test, fixed), dropped = _draw(pool, parts, rng, balanced=balanced)
         taken = pool.images[np.concatenate([test, fixed])]
@@ -253,10 +248,7 @@ def split(
 def _relabelled(
     shadows: Examples, pool: Examples, rng: np.random.Generator
 ) -> Examples:
-    """Replace labels by random ones if the shadow pool has other classes.
-
-    Raises: ValueError: the smaller number of classes was inferred, not given.
-    """
+    """Replace labels by random ones if the shadow pool has other classes."""
     if shadows.num_classes == pool.num_classes:
         return shadows
     fewer, more = sorted((shadows, pool), key=lambda examples: examples.num_classes)
@@ -273,35 +265,23 @@ def _relabelled(
 
 
 def split_by_indices(
-    pool: Examples,
-    *,
-    fixed: np.ndarray,
-    shadow: np.ndarray,
-    test: np.ndarray,
-    shadow_pool: Examples | None = None,
+    pool: Examples, *, fixed: np.ndarray, shadow: np.ndarray, test: np.ndarray
 ) -> Split:
     """Make the three parts from positions that the user chose.
 
     Raises: ValueError: a position out of range, a position twice, parts that overlap,
-      a test target whose image is in another part too, or images of the two pools that
-      differ in shape.
+      or a test target whose image is in another part too.
     """
-    other = pool if shadow_pool is None else shadow_pool
-    _require_one_shape(pool, other)
     parts = {"fixed": fixed, "shadow": shadow, "test": test}
-    sizes = {"fixed": len(pool), "shadow": len(other), "test": len(pool)}
     for name, indices in parts.items():
-        if len(indices) and not 0 <= min(indices) <= max(indices) < sizes[name]:
+        if len(indices) and not 0 <= min(indices) <= max(indices) < len(pool):
             raise ValueError(
-                f"Expected {name} indices in 0 .. {sizes[name] - 1},"
+                f"Expected {name} indices in 0 .. {len(pool) - 1},"
                 f" found {min(indices)} to {max(indices)}."
             )
         if len(np.unique(indices)) != len(indices):
             raise ValueError(f"Expected {name} indices to be distinct.")
-    pairs = [("fixed", "test")]
-    if shadow_pool is None:
-        pairs += [("fixed", "shadow"), ("shadow", "test")]
-    for left, right in pairs:
+    for left, right in itertools.combinations(parts, 2):
         common = np.intersect1d(parts[left], parts[right])
         if len(common):
             raise ValueError(
@@ -309,31 +289,17 @@ def split_by_indices(
                 f" examples, such as index {common[0]}."
             )
     arrays = {name: np.asarray(ids, np.int64) for name, ids in parts.items()}
-    targets = pool.images[arrays["test"]]
-    for name, others in (("fixed", pool), ("shadow", other)):
-        known = copies.among(targets, others.images[arrays[name]])
+    examples = {name: pool.take(ids) for name, ids in arrays.items()}
+    for name in ("fixed", "shadow"):
+        known = copies.among(examples["test"].images, examples[name].images)
         if known.any():
             raise ValueError(
                 f"Expected test targets that nobody knows; the image at index"
                 f" {arrays['test'][known.argmax()]} is in the {name} part too, at"
                 " another index."
             )
-    return Split(
-        fixed=pool.take(arrays["fixed"]),
-        shadow=other.take(arrays["shadow"]),
-        test=pool.take(arrays["test"]),
-        fixed_indices=arrays["fixed"],
-        shadow_indices=arrays["shadow"],
-        test_indices=arrays["test"],
-    )
-
-
-def _require_one_shape(pool: Examples, other: Examples) -> None:
-    if other.image_shape != pool.image_shape:
-        raise ValueError(
-            f"Expected shadow images of the shape {pool.image_shape} of {pool.name},"
-            f" got {other.image_shape} of {other.name}."
-        )
+    positions = {f"{name}_indices": ids for name, ids in arrays.items()}
+    return Split(**examples, **positions)  # type: ignore[arg-type]
 
 
 def _draw(

@@ -1,9 +1,7 @@
 """The hardware of this machine: cores, caches, memory, JAX devices, determinism.
 
-Training asks here whether it runs on a CPU or on an accelerator (`cache_bound`). So
-`as_on_an_accelerator` can make a CPU trace the programs of an accelerator; benchmarks
-and tests do. Commands of `informed` set devices up before JAX starts (`one_a_core`,
-`make_deterministic`, `cpu_only`); `commits` records the `kind` of device.
+Commands set devices up before JAX starts (`one_a_core`, `make_deterministic`,
+`cpu_only`); commits of blocks record the `kind` of device.
 """
 
 import contextlib
@@ -23,7 +21,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-_FALLBACK_CACHE_BYTES = 1 << 20
 _FRESH_S = 5.0  # seconds for which an answer of NVIDIA's driver is reused
 _UNKNOWN_MEMORY = 8 << 30  # bytes assumed if unknown: about the smallest card's
 # Memory of the accelerator that is planned for; None: that of this machine.
@@ -43,9 +40,9 @@ def one_a_core() -> None:
     """Show every core to JAX as a separate device; does nothing to accelerators.
 
     The factory then trains one batch per core without barriers inside each operation:
-    14 % faster on two cores. Training on a single device still uses all cores.
+    14 % faster on two cores.
 
-    Raises: RuntimeError: JAX has been used already; call this first.
+    Raises: RuntimeError: JAX has been used already.
     """
     jax.config.update("jax_num_cpu_devices", num_cores())
 
@@ -58,10 +55,9 @@ def num_cores() -> int:
 
 
 def cache_bound() -> bool:
-    """Return whether training is fast only in pieces that fit a core's cache.
+    """Return whether training is fast only in pieces that fit a core's cache: on a CPU.
 
-    True on a CPU. An accelerator is fast on large operations and slow on many small
-    ones, so there the whole set is taken at once.
+    `as_on_an_accelerator` answers otherwise.
     """
     return _planned.get() is None and jax.default_backend() == "cpu"
 
@@ -81,16 +77,9 @@ def columns_alike() -> bool:
     column, matrix = rng.random(64, np.float32), rng.random((64, 20), np.float32)
     equal = np.tile(column, (56, 1))
     tall = np.ascontiguousarray(equal.T)
-    products = {
-        "ij,jk->ik": equal,
-        "ij,jk->ki": equal,
-        "ji,jk->ik": tall,
-        "ji,jk->ki": tall,
-    }
-    for axes, left in products.items():
-        result = jax.jit(functools.partial(jnp.einsum, axes, precision="highest"))(
-            left, matrix
-        )
+    for axes in ("ij,jk->ik", "ij,jk->ki", "ji,jk->ik", "ji,jk->ki"):
+        product = jax.jit(functools.partial(jnp.einsum, axes, precision="highest"))
+        result = product(equal if axes.startswith("ij") else tall, matrix)
         columns = np.asarray(result if axes.endswith("ik") else result.T)
         if not (columns == columns[0]).all():
             return False
@@ -115,8 +104,7 @@ def cpu_only() -> None:
 def free_bytes() -> int:
     """Return the bytes that this process may still take of each of its accelerators.
 
-    JAX's limit, by default three quarters of the card, less what is in use; and no more
-    than other processes leave.
+    That is JAX's limit less what is in use, and no more than other processes leave.
     """
     planned = _planned.get()
     if planned is not None:
@@ -137,10 +125,7 @@ def _free_bytes_of(device: Any) -> int:
 
 @functools.lru_cache(maxsize=64)
 def _free_on(name: str, _: int) -> int | None:
-    """Return the free bytes of a card, by NVIDIA's driver; None: it doesn't answer.
-
-    Answers are reused for a while, since they take up to seconds.
-    """
+    """Return the free bytes of a card, by NVIDIA's driver; None: it doesn't answer."""
     answer = _asked(
         f"--id={name}", "--query-gpu=memory.free", "--format=csv,noheader,nounits"
     )
@@ -153,10 +138,7 @@ def has_nvidia_driver() -> bool:
 
 
 def card_names() -> list[str]:
-    """Name the NVIDIA cards that this process may see, as CUDA_VISIBLE_DEVICES does.
-
-    It opens none of them.
-    """
+    """Name the NVIDIA cards that this process may see, without opening one."""
     names = _visible()
     if names is not None:
         return names
@@ -176,16 +158,12 @@ def _visible() -> list[str] | None:
 def _asked(*query: str) -> str | None:
     """Query NVIDIA's driver; None: it doesn't answer."""
     try:
-        answered = subprocess.run(
-            ["nvidia-smi", *query],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
+        answer = subprocess.check_output(
+            ["nvidia-smi", *query], stderr=subprocess.DEVNULL, text=True, timeout=10
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return answered.stdout.strip()
+    return answer.strip()
 
 
 def memory_bytes() -> int:
@@ -199,16 +177,11 @@ def cache_bytes() -> int:
     try:
         return int(file.read_text().strip().removesuffix("K")) * 1024
     except (OSError, ValueError):
-        return _FALLBACK_CACHE_BYTES
+        return 1 << 20
 
 
 def kind() -> str:
-    """Describe the kind of device that models train on; see `repeats_bits`.
-
-    On a CPU thin matrix products are summed in an order that depends on the processor
-    and on how many devices share the work. On a GPU the libraries' versions and the
-    driver count too.
-    """
+    """Describe what decides bits: devices, processor or libraries, flags of XLA."""
     devices = jax.local_devices()
     name = devices[0].device_kind
     if devices[0].platform == "cpu":
@@ -216,18 +189,15 @@ def kind() -> str:
     else:
         runtime = " ".join(devices[0].client.platform_version.split())
         name = ", ".join(part for part in (name, runtime, _cuda()) if part)
-    flags = os.environ.get("XLA_FLAGS", "")  # they choose the compiler's passes
+    flags = os.environ.get("XLA_FLAGS", "")
     return f"{devices[0].platform}: {name} x {len(devices)} {flags}".strip()
 
 
 def repeats_bits(kind: str) -> bool:
     """Return whether two processes on devices of this kind make the same bits.
 
-    `informed shadow verify` relies on it. On a GPU XLA chooses kernels by timing them
-    anew in each process, unless flags forbid it (`DETERMINISTIC`).
-
-    Args:
-      kind: what `kind` returned.
+    On a GPU XLA chooses kernels by timing them anew in each process, unless flags
+    forbid it (`DETERMINISTIC`). `kind` is what the function of that name returned.
     """
     return kind.startswith("cpu:") or set(DETERMINISTIC) <= set(kind.split())
 

@@ -1,11 +1,9 @@
 """Train many models, each on the same fixed set of records and a target of its own.
 
-`store` makes shadow models by it, runs and audits the released ones. A training
-algorithm A that is a function of JAX is trained in batches of fixed width, one batch
-per device. The fixed set and a shared initialisation are single arrays for all models.
-On another number of cores or devices, or at another width, weights agree to float32
-rounding. Any other A trains one model at a time in each worker process. Memory holds
-all targets, but not all weights, as each block goes to the store once it is done.
+A training algorithm A that is a function of JAX is trained in batches of fixed width,
+one batch per device. On another number of cores or devices, or at another width,
+weights agree to float32 rounding. Any other A trains one model at a time in each worker
+process.
 
 The factory's key splits into a public part and one private stream per role (shadow or
 released). The public part gives the shared initialisation and a known order of
@@ -39,16 +37,13 @@ ROLES = ("shadow", "released")
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Factory:
-    """Trains models of one role on D_- + z for many z.
+    """Trains models of one role by A (`algorithm`) on D_- (`fixed`) + z for many z.
 
     Attributes:
-      algorithm: the training algorithm A.
-      fixed: the fixed set D_-.
       key: root of all randomness of training; see the module's docstring.
       role: "shadow" (the adversary's models) or "released" (those under attack).
       width: models trained at once on one device, or handed to processes at once; None
-        chooses it from the machine (`shadow.width`) when it is first needed. It changes
-        weights only within float32 rounding.
+        chooses it from the machine (`shadow.width`).
       start: (params,), theta_0 as a store holds it; None: drawn from the key, whose
         last digits may differ on another kind of device.
     """
@@ -87,10 +82,7 @@ class Factory:
 
     @property
     def descent(self) -> GradientDescent:
-        """A as the toolkit's gradient descent, for attacks that use its settings.
-
-        Raises: ValueError: A is a user's function.
-        """
+        """A as the toolkit's gradient descent. Raises: ValueError: it is a user's."""
         if not isinstance(self.algorithm, GradientDescent):
             raise ValueError(
                 "This looks into gradient descent; got a factory of another algorithm."
@@ -118,26 +110,20 @@ class Factory:
     def identity(self) -> dict[str, Any]:
         """All that decides the models' weights beside their data; JSON-able.
 
-        A store keeps it, and refuses to be filled by a factory of another identity. It
-        has the key as a hash.
+        A store keeps it, and refuses to be filled by a factory of another identity.
         """
         about = {
             "role": self.role,
             **self.algorithm.configuration,
             "key": checks.digest(np.asarray(jax.random.key_data(self.key))),
         }
-        victim = getattr(self.algorithm, "victim", None)
-        if victim is not None:
-            about["network"] = victim.fingerprint
+        if hasattr(self.algorithm, "victim"):
+            about["network"] = self.algorithm.victim.fingerprint
         return json.loads(json.dumps(about))
 
     @functools.cached_property
     def trained_with(self) -> dict[str, Any]:
-        """The settings that decide a model's last digits, for a block's commit.
-
-        Returns: "width", models at once on a device; "form" of the network, where A has
-          several (`Victim.forms`).
-        """
+        """What decides last digits: "width" on a device, and the network's "form"."""
         record: dict[str, Any] = {"width": self._width}
         if isinstance(self.algorithm, GradientDescent) and self.algorithm.form:
             record["form"] = self.algorithm.form
@@ -166,10 +152,7 @@ class Factory:
 
     @functools.cached_property
     def draw(self) -> Callable[[Any], Draw]:
-        """The function from a model's number to its randomness; traced if A is batched.
-
-        It includes the secret part, which only the developer knows.
-        """
+        """The function from a model's number to its randomness, the secret part too."""
         algorithm = self.algorithm
         shared, known = self.initialisation, self.public_key
         private = jax.random.fold_in(self.key, 1 + ROLES.index(self.role))
@@ -221,9 +204,7 @@ class Factory:
                 steps=steps,
                 relation=relation,
             )
-        taken = steps_taken(
-            descent.privacy, descent.epochs, self.public_key, len(self.fixed)
-        )
+        taken = steps_taken(privacy, steps, self.public_key, len(self.fixed))
         steps = int(taken.max() if record is None else taken[record])
         return Gaussian(
             noise_multiplier=sigma if steps else float("inf"),
@@ -234,8 +215,7 @@ class Factory:
     def knowledge(self, public: Examples | None = None) -> Knowledge:
         """Return what Definition 1 lets the adversary of these models know.
 
-        It has the initialisation and the key of A where they are public, else None. How
-        a seed becomes theta_0 is A's code, so that is known; the seed isn't.
+        How a seed becomes theta_0 is A's code, so that is known; the seed isn't.
 
         Args:
           public: side knowledge aux, such as the shadow targets.
@@ -254,15 +234,10 @@ class Factory:
         )
 
     def release(self, targets: Examples, view: View = EVERYTHING) -> Release:
-        """Train the models that are attacked, one per target, and publish them.
+        """Train the models that are attacked, one per target, and publish a view.
 
         Their role is "released", whatever this factory's, so that they share no private
-        randomness with shadow models.
-
-        Args:
-          targets: one z a model, at least one.
-          view: what is published of theta; default: all of it.
-        Raises: as `train`.
+        randomness with shadow models. Raises: as `train`.
         """
         developer = self
         if self.role != "released":
@@ -270,10 +245,7 @@ class Factory:
         return publish(developer.train(targets), view)
 
     def starts(self, ids: np.ndarray) -> Float32[np.ndarray, "models params"]:
-        """Return the secret theta_0 of models by their numbers, to check seed attacks.
-
-        Raises: ValueError: A makes theta_0 itself.
-        """
+        """Return the secret theta_0 of models. Raises: ValueError: A makes its own."""
         draws = [self.draw(np.int32(number)).start for number in ids]
         if not draws or draws[0] is None:
             raise ValueError("This algorithm draws theta_0 itself; there is none here.")
@@ -291,8 +263,7 @@ class Factory:
         Args:
           targets: one z a model, at least one.
           ids: (models,), the numbers of the models, by default 0, 1, ...; private
-            randomness depends on them, so that a model is the same whatever call it is
-            trained in.
+            randomness depends on them alone.
           bar: progress bar, moved on by the models done.
         Returns: theta of each model, in the precision that A trains in.
         Raises:

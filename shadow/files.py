@@ -1,7 +1,4 @@
-"""Atomic writing of results and stores: a file is either complete or absent.
-
-All code that keeps results calls it, so a killed process never leaves half a result.
-"""
+"""Atomic writing of results and stores: a file is either complete or absent."""
 
 import contextlib
 import json
@@ -20,8 +17,7 @@ from numpy.typing import ArrayLike
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """Open a file that replaces `path` in one step if no error occurs.
 
-    A crash leaves the old file or the new; the content reaches the disk before the name
-    does.
+    The content reaches the disk before the name does.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with _beside(path, os.replace) as file:
@@ -43,9 +39,7 @@ def _beside(path: Path, put: Callable[[Path, Path], None]) -> Iterator[IO[bytes]
 
 
 def put_if_absent(path: Path, content: bytes) -> bool:
-    """Write `path` in one step, unless it exists.
-
-    If several processes do this at the same time, one succeeds.
+    """Write `path` in one step, unless it exists; of several processes one succeeds.
 
     Returns: False if it existed.
     Raises: OSError: the file system is full or has no hard links, among others.
@@ -113,7 +107,6 @@ def read_arrays(
     """Read the arrays of an .npz file, without unpickling.
 
     Args:
-      path: the file.
       wanted: arrays that it has to have; none: all of its arrays are read.
       also: arrays that are read if it has them.
     Raises:

@@ -3,8 +3,8 @@
     pictures/cat/1.png
     pictures/dog/7.jpg
 
-`sources` calls `read`, `classes` and `digest`. Classes are numbered in the order of
-their names. All pictures have one size, and are all grey or all in colour.
+Classes are numbered in the order of their names. All pictures have one size, and are
+all grey or all in colour.
 """
 
 import hashlib
@@ -104,10 +104,5 @@ def _pixels(picture: Any, file: Path) -> np.ndarray:
 
 def classes(path: str | os.PathLike) -> tuple[str, ...]:
     """List the names of the classes, in the order of their numbers."""
-    return tuple(
-        sorted(
-            entry.name
-            for entry in Path(path).iterdir()
-            if entry.is_dir() and not entry.name.startswith(".")
-        )
-    )
+    folders = [entry.name for entry in Path(path).iterdir() if entry.is_dir()]
+    return tuple(sorted(name for name in folders if not name.startswith(".")))

@@ -4,9 +4,8 @@ At the known pixels the adversary sees how wrong a guess is, and errors of neigh
 pixels correlate. So `Known.completed` corrects the unknown pixels of learned attacks
 and the mean image, by a regression of errors there on errors at known pixels. It is
 fitted on images that the adversary knows completely. For the mean image this gives the
-prior's conditional mean, as in `dp.priors.gaussian_given`.
-`informed.experiment.pipeline` makes a `Known`, with a mask by `rows_of`.
-`threat.Knowledge` carries it to attacks; inversion takes the known pixels as given.
+prior's conditional mean, as in `dp.priors.gaussian_given`. Inversion takes the known
+pixels as given.
 
 Source: Balle et al. 2022, Section II-C.
 """
@@ -31,24 +30,21 @@ _RIDGES = np.logspace(-4, 4, 9)
 class Known:
     """Pixels, or columns, of the targets that the adversary knows.
 
-    Attributes:
-      mask: (height, width, channels), which pixels; the same for every target.
-      values: (releases, height, width, channels), their values; NaN elsewhere.
+    The mask is the same for every target; values are NaN off it.
     """
 
     mask: Bool[np.ndarray, "height width channels"]
     values: Float32[np.ndarray, "releases height width channels"]
 
     def __post_init__(self) -> None:
-        is_known = np.isfinite(self.values)
-        if not (is_known == self.mask[None]).all():
+        differ = int((np.isfinite(self.values) != self.mask[None]).sum())
+        if differ:
             raise checks.FieldError(
                 "known",
                 "Expected {} to have finite values at the pixels of its mask, and NaN"
-                f" elsewhere; {int((is_known != self.mask[None]).sum())} differ.",
+                f" elsewhere; {differ} differ.",
             )
-        some = 0 < self.mask.sum() < self.mask.size
-        if not some:
+        if not 0 < self.mask.sum() < self.mask.size:
             raise checks.FieldError(
                 "known",
                 f"Expected {{}} to be a part of the {self.mask.size} pixels, got"
@@ -57,12 +53,7 @@ class Known:
 
     @classmethod
     def of(cls, targets: Guesses, mask: Bool[np.ndarray, "..."]) -> "Known":
-        """Return the known pixels of targets, by a mask.
-
-        Args:
-          targets: the truth; pixels off the mask are dropped.
-          mask: (height, width, channels).
-        """
+        """Return the known pixels of targets; those off the mask are dropped."""
         values = np.where(mask[None], targets, np.nan).astype(np.float32)
         return cls(mask=mask, values=values)
 
@@ -98,12 +89,9 @@ class Known:
 
 
 def rows_of(shape: tuple[int, ...], rows: int) -> Bool[np.ndarray, "..."]:
-    """Return the mask of the first rows of pixels.
+    """Return the mask of the first rows of pixels, for images of a shape.
 
-    Args:
-      shape: (height, width, channels).
-      rows: the number of rows, from the top.
-    Raises: FieldError: not fewer than the image has.
+    Raises: FieldError: not fewer rows than the image has.
     """
     checks.require("known", rows, 0 < rows < shape[0], f"in [1, {shape[0] - 1}]")
     mask = np.zeros(shape, bool)

@@ -1,7 +1,4 @@
-"""Time limits: `seconds` interrupts code by a signal, and a `Clock` only counts.
-
-Audits and `informed.play` limit attacks by them.
-"""
+"""Time limits: `seconds` interrupts code by a signal, and a `Clock` only counts."""
 
 import contextlib
 import signal
@@ -23,9 +20,8 @@ def seconds(limit: float, again: float = 5.0) -> Iterator[None]:
     """Raise OutOfTimeError inside, soon after `limit` seconds; at once if that is <= 0.
 
     It is raised again every `again` seconds, because code may mistake the first one for
-    an error of its cache and continue. A running XLA computation finishes first.
-    Outside of a process's main thread, and where there are no signals, nothing is
-    interrupted. Limits may be nested: the outer one continues after the inner ends.
+    an error of its own. A running XLA computation finishes first. Outside of the main
+    thread, and without signals, nothing is interrupted. Limits may be nested.
     """
     if limit <= 0:
         raise OutOfTimeError("No time is left.")
@@ -62,12 +58,7 @@ def seconds(limit: float, again: float = 5.0) -> Iterator[None]:
 
 
 class Clock:
-    """A countdown of a time limit.
-
-    Args:
-      limit: the limit, in seconds.
-      started: the start, by `time.monotonic`; None: now.
-    """
+    """A countdown of `limit` seconds from `started`, by `time.monotonic`; None: now."""
 
     def __init__(self, limit: float, started: float | None = None) -> None:
         self._started = time.monotonic() if started is None else started

@@ -1,9 +1,8 @@
 """The manifest of a shadow store: the file that says how its models were trained.
 
-`store` makes it (`of`, `put_empty`), and `blocks` reads it before all else. It is
-written last, with a checksum of itself. It holds the record (configuration, content of
-the data, versions), sizes, the layout of weights, zarr's metadata, and checksums of
-arrays that are not cut into blocks.
+It is written last, with a checksum of itself. It holds the record (configuration,
+content of the data, versions), sizes, the layout of weights, zarr's metadata, and
+checksums of arrays that are not cut into blocks.
 """
 
 import dataclasses
@@ -130,21 +129,20 @@ def _metadata(
 ) -> dict[str, Any]:
     """Return zarr's metadata of a store's arrays, by name; "" is the group."""
     rows, size = manifest["num_models"], manifest["block_size"]
-    shapes: dict[str, tuple[tuple[int, ...], str, Any]] = {
-        "weights": ((rows, manifest["num_params"]), "float32", float("nan")),
-        "images": ((rows, *manifest["image_shape"]), "float32", float("nan")),
-        "labels": ((rows,), "int32", -1),
+    of_a_model = {
+        "weights": (manifest["num_params"],),
+        "images": manifest["image_shape"],
     }
-    specs = {
-        name: ArraySpec(
-            shape=shape,
-            dtype=np.dtype(dtype),
+    specs = {}
+    for name in PER_MODEL:
+        is_label = name == "labels"
+        specs[name] = ArraySpec(
+            shape=(rows, *of_a_model.get(name, ())),
+            dtype=np.dtype(np.int32 if is_label else np.float32),
             dimensions=_DIMENSIONS[name],
             rows_per_chunk=size,
-            fill=fill,
+            fill=-1 if is_label else float("nan"),
         )
-        for name, (shape, dtype, fill) in shapes.items()
-    }
     for name, values in whole.items():
         specs[name] = ArraySpec(
             shape=values.shape, dtype=values.dtype, dimensions=_DIMENSIONS[name]
@@ -173,10 +171,8 @@ def require_made_of(
     """Raise unless a store's models are of this factory and these data.
 
     Args:
-      manifest: the manifest of the store.
       what: names the store in messages, as a subject.
       identity: `Factory.identity`.
-      fixed, targets: the fixed set, and the targets of all models.
     Raises: ConfigurationMismatchError: names each field that differs.
     """
     kept = manifest["configuration"]

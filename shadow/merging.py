@@ -10,12 +10,10 @@ from shadow.store import Store
 def merge(
     into: Address, sources: Sequence[Store], *, progress: bool = True
 ) -> dict[str, int]:
-    """Copy every block that one store lacks and another has.
-
-    Every copied block is checked. The first writer wins: existing blocks stay.
+    """Copy every block that one store lacks and another has, each checked.
 
     Args:
-      into: a store, or the address of a new one.
+      into: a store, whose blocks stay, or the address of a new one.
       sources: the stores to merge, at least one, of the same configuration and
         versions.
       progress: show a bar.
@@ -34,8 +32,7 @@ def merge(
     store = Store.create_like(into, sources[0])
     missing = set(store.missing())
     before = store.num_blocks - len(missing)
-    bar = bars.bar(total=len(missing), unit=" blocks", show=progress)
-    with bar:
+    with bars.bar(total=len(missing), unit=" blocks", show=progress) as bar:
         for source in sources:
             for block in sorted(missing - set(source.missing())):
                 store.take_block(block, source)

@@ -7,17 +7,15 @@ import numpy as np
 from jaxtyping import Float32, Int32
 
 from shadow import checks
-from shadow.checks import digest
 from shadow.data import Examples
 from shadow.victims import Slice
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class ShadowModels:
-    """Trained models and their targets in memory, as audits and `Store.read` make them.
+    """Trained models and their targets in memory, one row per model.
 
     Attributes:
-      weights, images, labels: one row per model.
       layout: which slice of theta is which array of the victim; () where that isn't
         known. With it a network can use the first layer's weights as pictures.
     Raises: ValueError: arrays don't have one row per model, or the layout has another
@@ -59,14 +57,14 @@ class ShadowModels:
         return tuple(self.images.shape[1:])
 
     def blocks(self) -> "Iterator[ShadowModels]":
-        """Yield everything as one block; `Store.blocks` does it piece by piece."""
+        """Yield everything as one block."""
         yield self
 
     def read(self) -> "ShadowModels":
-        """Return the models themselves, like `Store.read`."""
+        """Return the models themselves."""
         return self
 
     def fingerprint(self) -> str:
         """Hash weights, images and labels."""
         arrays = (self.weights, self.images, self.labels)
-        return checks.fingerprint([digest(values) for values in arrays])
+        return checks.fingerprint([checks.digest(values) for values in arrays])

@@ -1,8 +1,7 @@
 """Worker processes for training on GPUs with PyTorch and the like: one per card.
 
-`parallel` runs users' training functions in these processes; `foreign` runs one there
-once, to see the shapes of its arrays. Each process sees one card only. It lives as long
-as its parent, since it has to import its library and open its card.
+Each process sees one card only. It lives as long as its parent, since it has to import
+its library and open its card.
 """
 
 import fcntl

@@ -1,11 +1,9 @@
 """Parallel runs of a training algorithm A: batched over devices, or in processes.
 
-The factory trains models by `Runs`. Inversion and seed attacks retrain by `Runs`, and
-divide programs of theirs by `sharded`; `width` measures a `program`. Runs (rows) go in
-batches of fixed width, filled with copies of a row that are dropped. So the compiled
-program, and with it a model's bits, never depends on the other models of a batch. On
-some processors bits depend on a row's place in the batch; then its number decides the
-place (`lanes`).
+Runs (rows) go in batches of fixed width, filled with copies of a row that are dropped.
+So the compiled program, and with it a model's bits, never depends on the other models
+of a batch. On some processors bits depend on a row's place in the batch; then its
+number decides the place (`lanes`).
 """
 
 import contextlib
@@ -46,11 +44,7 @@ def mesh() -> Mesh:
 def sharded(
     function: Callable, ins: tuple, outs: Any, on: Mesh | None = None
 ) -> Callable:
-    """Compile a function whose arguments are on all devices, or divided by row.
-
-    Args:
-      on: the devices; None: all local ones.
-    """
+    """Compile a function whose arguments are on all devices `on`, or divided by row."""
     return jax.jit(
         jax.shard_map(
             function,
@@ -78,7 +72,6 @@ def program(
     Returns: (the fixed set D_-, images (rows, targets, ...), labels (rows, targets),
       numbers of the runs (rows,)) -> weights theta (rows, params).
     """
-
     rows = (EVERYWHERE, BY_ROW, BY_ROW, BY_ROW)
     return sharded(functools.partial(_many, algorithm, draw), rows, BY_ROW, on)
 
@@ -104,8 +97,8 @@ def _many(
 def _shared(algorithm: Algorithm, draw: Callable[[Any], Draw]) -> Callable:
     """Compile `program` once for all draws of an A that differ only in their keys.
 
-    Draws of shadow and of released models do. Keys are arguments of the program; a
-    shared initialisation stays a constant in it, which decides last digits.
+    Keys are arguments of the program; a shared initialisation stays a constant in it,
+    which decides last digits.
     """
     traced, shape = jax.make_jaxpr(draw, return_shape=True)(np.int32(0))
     whole = jax.tree.structure(shape)
@@ -138,19 +131,14 @@ def _shared(algorithm: Algorithm, draw: Callable[[Any], Draw]) -> Callable:
 
 
 def lower(
-    made: Any,
-    fixed_shape: tuple[int, ...],
-    *,
-    width: int,
-    on: Mesh | None = None,
+    made: Any, fixed_shape: tuple[int, ...], *, width: int, on: Mesh | None = None
 ) -> Any:
     """Lower a `program` for rows of one target; nothing is run.
 
     Args:
       made: what `program` returned for the same devices.
       fixed_shape: shape of the images of D_-.
-      width: rows on all devices.
-      on: devices to lower for, which needn't be here; None: local ones.
+      width: rows on all devices, which needn't be here.
     """
 
     def shape(shape: tuple[int, ...], dtype: Any, by: PartitionSpec) -> Any:
@@ -268,28 +256,23 @@ class Runs:
     ) -> np.ndarray:
         thetas = []
         for start in range(0, len(images), self.together):
-            stop = min(start + self.together, len(images))
-            thetas.append(self._in_processes(images, labels, numbers, start, stop))
-            on_rows(stop - start)
+            rows = range(start, min(start + self.together, len(images)))
+            thetas.append(self._in_processes(images, labels, numbers, rows))
+            on_rows(len(rows))
         return np.concatenate(thetas)
 
     def _in_processes(
-        self,
-        images: np.ndarray,
-        labels: np.ndarray,
-        numbers: np.ndarray,
-        start: int,
-        stop: int,
+        self, images: np.ndarray, labels: np.ndarray, numbers: np.ndarray, rows: range
     ) -> np.ndarray:
         # No JAX arrays: unpickling one opens a backend in every process, on a GPU the
         # whole card. The key of noise is only for a batched A.
         draws = {
             int(n): dataclasses.replace(self._draw(int(n)), noise_key=None)
-            for n in np.unique(numbers[start:stop])
+            for n in np.unique(numbers[rows])
         }
         arguments = [
             (self._fixed, images[row], labels[row], draws[int(numbers[row])])
-            for row in range(start, stop)
+            for row in rows
         ]
         if self.algorithm.capabilities.on_cards:
             return self._stacked(on_cards.run(self.algorithm, arguments))
@@ -301,10 +284,7 @@ class Runs:
         return self._stacked(trained)
 
     def _stacked(self, trained: list[np.ndarray]) -> np.ndarray:
-        """Stack theta of all rows.
-
-        Raises: OtherSizeError: runs gave different numbers of weights.
-        """
+        """Stack theta of all rows. Raises: OtherSizeError."""
         for theta in trained:
             self.size = self.size or len(theta)
             if len(theta) != self.size:
@@ -319,11 +299,10 @@ class Runs:
 
 
 def lanes(places: np.ndarray, width: int) -> np.ndarray:
-    """Assign rows to the batches of a device (lanes), each at its fixed place.
+    """Assign rows to lanes of a width, the batches of a device, at fixed places.
 
     Args:
       places: (rows,); a row is put at its place modulo the width.
-      width: rows per lane.
     Returns: (lanes, width), numbers of rows, -1 where there is none. Rows of
       neighbouring places share a lane; rows of the same place have different lanes.
     """
@@ -347,8 +326,7 @@ def kill_workers() -> None:
 def processes(algorithm: Algorithm) -> int:
     """Return how many processes train an A that isn't batched.
 
-    One per card if A trains on cards; else one per usable core, but at least two, as
-    joblib runs a single one in this process.
+    At least two without cards, as joblib runs a single one in this process.
     """
     if algorithm.capabilities.on_cards:
         return max(1, len(devices.card_names()))

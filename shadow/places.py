@@ -1,15 +1,13 @@
 """Storage of stores and runs: a folder or a bucket, by a few operations safe on both.
 
-`blocks`, `manifests` and `informed.experiment` call it. A place holds named contents
-("commits/000012.json"). Contents are complete: a name appears with all its bytes or not
-at all. Stores rest on `put_if_absent`: of any number of writers, in any processes and
-on any machines, exactly one succeeds. A folder does it by a hard link, a bucket by a
-conditional put
-("If-None-Match: *"), which S3, Google's, Azure's and most S3-compatible stores support.
+A place holds named contents ("commits/000012.json"). Contents are complete: a name
+appears with all its bytes or not at all. Stores rest on `put_if_absent`: of any number
+of writers, in any processes and on any machines, exactly one succeeds. A folder does it
+by a hard link, a bucket by a conditional put ("If-None-Match: *"), which S3, Google's,
+Azure's and most S3-compatible stores support.
 
 Temporary errors of a bucket are retried. A retried put whose first answer was lost may
-find its own content: False from `put_if_absent` means that the name is taken, not that
-another writer took it. A caller who has to know reads the content.
+find its own content: False from `put_if_absent` doesn't say who took the name.
 
 Buckets are reached by obstore (extra "bucket"). Credentials, endpoint and region come
 from the environment as obstore takes them (AWS_ACCESS_KEY_ID, AWS_ENDPOINT,
@@ -21,6 +19,7 @@ import abc
 import contextlib
 import errno
 import functools
+import importlib
 import importlib.util
 import os
 import random
@@ -39,6 +38,7 @@ _FIRST_PAUSE = 0.1  # seconds; doubles, with jitter, to half a minute in all
 # Servers that obstore asks for credentials, in a cloud, if the environment has none.
 _METADATA = ("169.254.169.254", "metadata.google.internal")
 _OBSTORE_TRIES = 3  # obstore's retries, within each of ours
+_memory: dict[str, Any] = {}  # stores in memory, by name
 
 T = TypeVar("T")
 
@@ -52,10 +52,9 @@ class Place(abc.ABC):
 
     @abc.abstractmethod
     def put_if_absent(self, name: str, content: bytes) -> bool:
-        """Put a content unless the name is taken.
+        """Put a content unless the name is taken, perhaps by this very content.
 
-        Returns: True: this content was put. False: the name is taken, by another
-          content or, after a lost answer, by this one.
+        Returns: whether this content was put.
         """
 
     @abc.abstractmethod
@@ -134,10 +133,7 @@ class Folder(Place):
         return Folder(self.path / part)
 
     def remove_leftovers(self, age: float = _ABANDONED) -> None:
-        """Delete half-written files that haven't changed for `age` seconds.
-
-        Younger ones may belong to a live worker.
-        """
+        """Delete half-written files unchanged for `age` seconds; others may be live."""
         for file in self.path.rglob("*.partial"):
             with contextlib.suppress(FileNotFoundError):
                 if time.time() - file.stat().st_mtime > age:
@@ -171,7 +167,7 @@ class Bucket(Place):
 
     Args:
       store: an obstore store (`obstore.store.ObjectStore`).
-      address: the name of the bucket in messages, as in "s3://bucket/mnist".
+      address: its name in messages.
       prefix: the beginning of all names, without "/" at its end.
     """
 
@@ -181,19 +177,28 @@ class Bucket(Place):
     def __str__(self) -> str:
         return self.address
 
+    @property
+    def _obstore(self) -> Any:
+        return importlib.import_module("obstore")
+
+    @property
+    def _refusals(self) -> tuple[type[Exception], ...]:
+        errors = self._obstore.exceptions
+        return errors.PermissionDeniedError, errors.UnauthenticatedError
+
     def put_if_absent(self, name: str, content: bytes) -> bool:
         """See `Place`.
 
         Where two writers collide, a store may answer "conflict" (409) to both and keep
         neither content; then the put is tried again.
         """
-        import obstore
-        from obstore.exceptions import AlreadyExistsError, PreconditionError
+        errors = self._obstore.exceptions
+        taken = errors.AlreadyExistsError, errors.PreconditionError
 
         def put() -> bool:
             try:
-                obstore.put(self.store, self._key(name), content, mode="create")
-            except (AlreadyExistsError, PreconditionError) as conflict:
+                self._obstore.put(self.store, self._key(name), content, mode="create")
+            except taken as conflict:
                 if self._is_there(name):
                     return False
                 raise _TryAgainError(str(conflict)) from conflict
@@ -203,19 +208,15 @@ class Bucket(Place):
 
     def put(self, name: str, content: bytes) -> None:
         """Write an object; see `Place.put`."""
-        import obstore
-
-        self._tried(
-            lambda: obstore.put(self.store, self._key(name), content), f"put {name}"
-        )
+        put = functools.partial(self._obstore.put, self.store, self._key(name), content)
+        self._tried(put, f"put {name}")
 
     def get(self, name: str) -> bytes | None:
         """Read an object; see `Place.get`."""
-        import obstore
 
         def get() -> bytes | None:
             try:
-                return bytes(obstore.get(self.store, self._key(name)).bytes())
+                return bytes(self._obstore.get(self.store, self._key(name)).bytes())
             except FileNotFoundError as error:
                 if "NoSuchBucket" in str(error):
                     raise
@@ -229,10 +230,8 @@ class Bucket(Place):
 
     def names(self, under: str) -> list[str]:
         """List objects; see `Place.names`."""
-        import obstore
-
         listing = self._tried(
-            lambda: obstore.list(self.store, self._key(under)).collect(),
+            lambda: self._obstore.list(self.store, self._key(under)).collect(),
             f"list {under}",
         )
         start = len(self._key(""))
@@ -240,11 +239,10 @@ class Bucket(Place):
 
     def delete(self, name: str) -> None:
         """Delete an object; see `Place.delete`."""
-        import obstore
 
         def delete() -> None:
             with contextlib.suppress(FileNotFoundError):
-                obstore.delete(self.store, self._key(name))
+                self._obstore.delete(self.store, self._key(name))
 
         self._tried(delete, f"delete {name}")
 
@@ -256,10 +254,8 @@ class Bucket(Place):
         """See `Place`: a put that was cut off leaves nothing in a bucket."""
 
     def _is_there(self, name: str) -> bool:
-        import obstore
-
         try:
-            obstore.head(self.store, self._key(name))
+            self._obstore.head(self.store, self._key(name))
         except FileNotFoundError:
             return False
         return True
@@ -269,14 +265,12 @@ class Bucket(Place):
 
     def _tried(self, act: Callable[[], T], what: str) -> T:
         """Retry until success or a permanent error; obstore doesn't retry all."""
-        from obstore import exceptions
-
+        errors = self._obstore.exceptions
         final = (
-            exceptions.PermissionDeniedError,
-            exceptions.UnauthenticatedError,
-            exceptions.InvalidPathError,
-            exceptions.NotSupportedError,
-            exceptions.UnknownConfigurationKeyError,
+            *self._refusals,
+            errors.InvalidPathError,
+            errors.NotSupportedError,
+            errors.UnknownConfigurationKeyError,
             FileNotFoundError,  # no such bucket
         )
         pause = _FIRST_PAUSE
@@ -285,7 +279,7 @@ class Bucket(Place):
                 return act()
             except final as error:
                 raise self._refused(what, error) from error
-            except (exceptions.BaseError, _TryAgainError, OSError) as error:
+            except (errors.BaseError, _TryAgainError, OSError) as error:
                 if not left or "NoSuchBucket" in str(error):
                     raise self._refused(what, error) from error
             time.sleep(pause * (0.5 + random.random()))
@@ -294,13 +288,12 @@ class Bucket(Place):
 
     def _refused(self, what: str, error: Exception) -> OSError:
         """Return an error of one line: the store's message, and advice."""
-        from obstore import exceptions
-
-        refusals = exceptions.PermissionDeniedError, exceptions.UnauthenticatedError
         said = " ".join(str(error).split("\n\nDebug source")[0].split())[:300]
         if isinstance(error, FileNotFoundError) or "NoSuchBucket" in said:
             remedy = "Create the bucket, or correct the address."
-        elif isinstance(error, refusals) or any(name in said for name in _METADATA):
+        elif isinstance(error, self._refusals) or any(
+            name in said for name in _METADATA
+        ):
             remedy = (
                 "Set credentials that may do that in the environment"
                 " (AWS_ACCESS_KEY_ID, ...)."
@@ -353,18 +346,10 @@ def is_folder(address: Address) -> bool:
 
 
 def _store(scheme: str, bucket: str) -> Any:
-    if scheme == "memory":
-        return _memory(bucket)
-    from obstore.store import from_url
+    from obstore.store import MemoryStore, from_url
 
+    if scheme == "memory":  # equal addresses share a store
+        return _memory.setdefault(bucket, MemoryStore())
     return from_url(
         f"{scheme}://{bucket}", retry_config={"max_retries": _OBSTORE_TRIES}
     )
-
-
-@functools.cache
-def _memory(name: str) -> Any:
-    """Return one store per name, so that equal addresses share it."""
-    from obstore.store import MemoryStore
-
-    return MemoryStore()

@@ -2,15 +2,13 @@
 
 Time is measured on one batch of the real program on this machine, which is trained once
 or twice and dropped. Memory is XLA's account of the program, plus the data. A program
-that doesn't fit is refused before it is run. `informed.experiment.pipeline` calls
-`plan`, and `informed shadow plan` prints the result.
+that doesn't fit is refused before it is run.
 """
 
 import dataclasses
 import math
 import shutil
 import time
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -26,16 +24,14 @@ _AGAIN = 20.0  # seconds; a shorter measurement is repeated
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The cost of `models` shadow models.
+    """The cost of `models` models, released ones included.
 
     Attributes:
-      models: the number of models, released ones included.
       params: length of theta.
       store_bytes: weights and targets, not compressed.
       memory_bytes: the approximate peak memory of one process.
       models_per_s: speed, measured on all devices of this machine.
-      devices: the number of devices of this machine.
-      device: the kind of the devices.
+      devices, device: number and kind of these devices.
       models_at_once: models trained at once on one device.
     """
 
@@ -58,17 +54,12 @@ def plan(factory: Factory, targets: Examples, models: int) -> Plan:
     """Estimate the cost of `models` models of a factory on this machine.
 
     Args:
-      factory: the factory that would train the models.
       targets: targets to measure on; at least one.
-      models: the number of models.
-    Raises: MemoryError: one process would need more than this machine has; says how
-      much, and what there is.
+    Raises: MemoryError: one process would need more than this machine has.
     """
     together, fixed = factory.models_at_once, factory.fixed
-    params, pixels = (
-        factory.algorithm.layout(fixed)[-1].stop,
-        math.prod(fixed.image_shape),
-    )
+    params = factory.algorithm.layout(fixed)[-1].stop
+    pixels = math.prod(fixed.image_shape)
     # The fixed set and all targets, in float32, and the models of two batches.
     memory = (
         _PROCESS + fixed.images.nbytes + 4 * models * pixels + 8 * together * params
@@ -80,9 +71,8 @@ def plan(factory: Factory, targets: Examples, models: int) -> Plan:
         name = f"device of kind {local[0].device_kind}"
         _require(program, devices.free_bytes(), name, factory)
     _require(memory, devices.memory_bytes(), "process on this machine", factory)
-    rows = np.arange(together) % len(targets)
-    batch = targets.take(rows)
     ids = np.arange(together)
+    batch = targets.take(ids % len(targets))
     first = _seconds(factory, batch, ids)  # with compilation
     second = _seconds(factory, batch, ids) if first < _AGAIN else first
     return Plan(
@@ -98,13 +88,11 @@ def plan(factory: Factory, targets: Examples, models: int) -> Plan:
 
 
 def require_room(plan: Plan, address: Address) -> None:
-    """Raise OSError if a folder's disk can't hold the store; says how much is missing.
-
-    A bucket has no limit.
-    """
-    if not places.is_folder(address):
+    """Raise OSError if a folder's disk can't hold the store; a bucket has no limit."""
+    place = places.at(address)
+    if not isinstance(place, places.Folder):
         return
-    folder = Path(str(places.at(address))).absolute()
+    folder = place.path.absolute()
     while not folder.exists():
         folder = folder.parent
     free = shutil.disk_usage(folder).free

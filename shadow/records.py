@@ -4,7 +4,7 @@ Every kept result (a store, a stage of a run, a reconstructor, a search) has a r
 with it: the configuration and the versions that decide its numbers. A later run
 compares its record with that one, and refuses to continue where a field differs, so
 that results of different settings are never mixed; `accepting_other_versions` lets
-versions differ. Stores, `reconn.train`, runs, audits and `uninformed` call this.
+versions differ.
 
 The versions are those of JAX, of this package and of users' functions, settings of JAX
 that decide random draws, and a revision of each component that took part (`REVISION` in
@@ -63,12 +63,7 @@ class NotMadeError(FileNotFoundError, RuntimeError):
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """The configuration and versions that decide a kept result.
-
-    Attributes:
-      configuration: JSON-able fields, nested.
-      versions: versions of packages and components that decide its numbers, by name.
-    """
+    """The configuration, nested JSON-able fields, and the versions of a kept result."""
 
     configuration: Mapping[str, Any]
     versions: Mapping[str, Any]
@@ -79,8 +74,7 @@ class Record:
 
         Args:
           configuration: JSON-able; tuples become lists.
-          revisions: revisions of the components that take part: numbers, or hashes of
-            a user's source.
+          revisions: of the components that take part; or hashes of a user's source.
         """
         return cls(json.loads(json.dumps(configuration)), versions(**revisions))
 
@@ -107,8 +101,9 @@ def versions(**revisions: int | str) -> dict[str, Any]:
     versions: dict[str, Any] = {name: _version(name) for name in _DECIDING}
     if "jax" in sys.modules:  # else no key is drawn from
         settings = sys.modules["jax"].config
-        now = {name: getattr(settings, name, _DRAWING[name]) for name in _DRAWING}
-        versions |= {name: now[name] for name in now if now[name] != _DRAWING[name]}
+        for name, default in _DRAWING.items():
+            if (now := getattr(settings, name, default)) != default:
+                versions[name] = now
     return versions | {
         f"revision of {name}": n for name, n in sorted(revisions.items())
     }
@@ -117,10 +112,7 @@ def versions(**revisions: int | str) -> dict[str, Any]:
 def packages() -> dict[str, str]:
     """Return the versions of all packages of interest, for results."""
     names = (*_DECIDING, *_NOTED)
-    return {
-        "python": platform.python_version(),
-        **{name: _version(name) for name in names},
-    }
+    return {"python": platform.python_version()} | {n: _version(n) for n in names}
 
 
 @functools.cache
@@ -149,8 +141,7 @@ def require_same(there: Record, wanted: Record, what: str) -> list[str]:
       wanted: the record of the caller, who would continue it.
       what: names the thing in messages, as a subject: "The store in runs/x".
     Returns: versions that differ and were accepted, one line for each.
-    Raises:
-      ConfigurationMismatchError: fields of the configuration differ; names each.
+    Raises: ConfigurationMismatchError: fields of the configuration differ.
       VersionMismatchError: only versions differ, and that is not accepted.
     """
     differing = checks.differences(there.configuration, wanted.configuration)
@@ -172,9 +163,7 @@ def claim(
     """Write a record where there is none, else compare with the existing one.
 
     Args:
-      file: the JSON file that holds the record.
-      record: the record of the caller, who would continue.
-      what: names the thing in messages, as a subject.
+      file, record, what: the JSON file that holds the record; else as `require_same`.
       begun: whether anything was made under the existing record; if not, it is
         replaced.
     Returns: a function to call before anything is kept under the record. It raises
@@ -198,17 +187,16 @@ def claim(
 
 
 class Clock:
-    """Seconds that work took, summed over all calls that continued it.
+    """Seconds that work took, by name, summed over all calls that continued it.
 
-    Args:
-      file: JSON; seconds by name, which are the attribute `seconds` too.
+    The attribute `seconds` has them, and `file` as JSON.
     """
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self.seconds: dict[str, float] = (
-            json.loads(file.read_text()) if file.exists() else {}
-        )
+        self.seconds: dict[str, float] = {}
+        if file.exists():
+            self.seconds = json.loads(file.read_text())
 
     @contextlib.contextmanager
     def running(self, name: str) -> Iterator[None]:
@@ -226,8 +214,7 @@ def kept(
 ) -> dict[str, np.ndarray]:
     """Return the arrays of an .npz file, which is made if it doesn't exist.
 
-    Raises: ConfigurationMismatchError, VersionMismatchError: the file has another
-      record.
+    Raises: as `require_same`.
     """
     if not file.exists():
         made = {name: np.asarray(values) for name, values in make().items()}

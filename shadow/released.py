@@ -1,7 +1,6 @@
 """The released weights of a user's model: named arrays of what training returns.
 
-Audits call this (`informed.audit.subject` and others). All of these arrays count as
-released, and form theta:
+All of these arrays count as released, and form theta:
 
 tree of arrays       its leaves
 PyTorch              parameters and buffers (running statistics are released too); the
@@ -13,6 +12,7 @@ Neither library is imported here: an object of theirs brings it along.
 """
 
 import copy
+import itertools
 import sys
 from typing import Any, NamedTuple
 
@@ -34,10 +34,9 @@ class Part(NamedTuple):
 def parts(result: Any) -> list[Part]:
     """List the arrays of what training returned, in a fixed order; traced ones too.
 
-    The list is empty for a fitted estimator without arrays of floats, such as trees
-    and neighbours, though its file can still be read.
+    A fitted estimator may have none, such as trees and neighbours.
 
-    Raises: FieldError: there is no array in it.
+    Raises: FieldError: there is no array in anything else.
     """
     arrays = _parts(result)
     if not arrays and not is_estimator(result):
@@ -66,24 +65,21 @@ def _parts(result: Any) -> list[Part]:
 
 
 def left_out(result: Any) -> list[str]:
-    """Name the parts of what training returned that no attack reads, for audits.
+    """Name the leaves of what training returned that no attack reads, for audits.
 
-    Returns: one such as "vocabulary/3 (str)" per leaf that isn't numeric. A fitted
-      estimator inside a tree is named too: only its arrays of floats are read, and it
-      may hold more, such as training rows. One that is returned alone isn't.
+    Of a fitted estimator inside a tree only arrays of floats are read, so it is named
+    too: it may hold more, such as training rows. One that is returned alone isn't.
     """
     if is_torch(result) or is_estimator(result):
         return []
     paths, _ = jax.tree_util.tree_flatten_with_path(result)
     names = []
     for path, leaf in paths:
-        known = is_torch(leaf) or _numeric(leaf) is not None
-        if is_estimator(leaf):
+        read = is_torch(leaf) or _numeric(leaf) is not None
+        if is_estimator(leaf) or not read:
             name = jax.tree_util.keystr(path, simple=True, separator="/") or "it"
-            names.append(f"{name} ({type(leaf).__name__}, beside its arrays of floats)")
-        elif not known:
-            name = jax.tree_util.keystr(path, simple=True, separator="/") or "it"
-            names.append(f"{name} ({type(leaf).__name__})")
+            beside = ", beside its arrays of floats" if is_estimator(leaf) else ""
+            names.append(f"{name} ({type(leaf).__name__}{beside})")
     return names
 
 
@@ -119,10 +115,8 @@ def members(estimator: Any) -> list[Any]:
         inside.append(estimator.best_estimator_)
     ensemble = getattr(estimator, "estimators_", [])
     inside += [item for item in np.ravel(np.asarray(ensemble, object)) if item]
-    return [
-        estimator,
-        *(m for item in inside if is_estimator(item) for m in members(item)),
-    ]
+    estimators = [item for item in inside if is_estimator(item)]
+    return [estimator, *itertools.chain(*map(members, estimators))]
 
 
 def _fitted(estimator: Any) -> list[tuple[str, Any]]:
@@ -194,10 +188,8 @@ def _numeric(leaf: Any) -> Any:
 def bare(name: str) -> str:
     """Return a name without the prefixes of wrappers."""
     pieces = name.split("/")
-    for i, piece in enumerate(pieces):
-        for prefix in PREFIXES:
-            if piece.startswith(prefix):
-                piece = piece[len(prefix) :]
-            piece = piece.replace(f".{prefix}", ".")
-        pieces[i] = piece
+    for prefix in PREFIXES:
+        pieces = [
+            piece.removeprefix(prefix).replace(f".{prefix}", ".") for piece in pieces
+        ]
     return "/".join(pieces)

@@ -16,10 +16,9 @@ Rounded = tuple[np.ndarray, np.ndarray]  # weights, and the spacing of numbers a
 def rounded(
     weights: Float32[np.ndarray, "models params"], form: str, layout: Sequence[Slice]
 ) -> tuple[Float32[np.ndarray, "models params"], Float[np.ndarray, "models params"]]:
-    """Round weights to a number format.
+    """Round theta of each model to a number format.
 
     Args:
-      weights: theta of each model.
       form: "float16", "bfloat16", or "int8": whole numbers of -127 .. 127 times one
         scale per array of parameters.
       layout: the arrays of theta.

@@ -1,9 +1,8 @@
 """Reading and writing of .safetensors files, which run no code when they are read.
 
-`reconn.reconstructor` writes and reads them, `uninformed` reads. The format is plain:
-the length of a header, the header as JSON, the numbers. The library `safetensors` isn't
-used because its reader for NumPy cannot load bfloat16, a type that `ml_dtypes` adds to
-NumPy. `write` adds a SHA-256; files without one are read unchecked.
+The format is the length of a header, the header as JSON, the numbers. The library
+`safetensors` isn't used because its reader for NumPy cannot load bfloat16. `write` adds
+a SHA-256; files without one are read unchecked.
 Source: https://github.com/huggingface/safetensors, format.
 """
 

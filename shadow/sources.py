@@ -1,8 +1,6 @@
 """Load image data sets by name: `shadow.load`, for users, runs and audits.
 
-A name is scikit-learn's digits (ships with it), a prepared TFDS image set (read through
-array_record; TensorFlow is never imported), the path of a user's .npz file or folder of
-pictures, or that of a function that the user registered. Runs record its `digest`.
+TFDS sets are read through array_record; TensorFlow is never imported.
 """
 
 import functools
@@ -25,14 +23,14 @@ def load(name: str, *, data_dir: str | os.PathLike | None = None) -> Examples:
     Args:
       name: "digits" or a registered name; a TFDS name such as "mnist", "cifar10",
         "mnist:3.0.1"; the path of an .npz file with arrays images and labels (see
-        `Examples`); or that of a folder with one folder of images per class
-        (`shadow.folders`), with a "/" in it, as in "./pictures".
+        `Examples`), and perhaps the number num_classes; or that of a folder with one
+        folder of images per class (`shadow.folders`), with a "/" in it, as in
+        "./pictures".
       data_dir: TFDS folder; default: TFDS_DATA_DIR, else TFDS's own default.
-    Returns: Examples; the position of an image in it is what `Split` records.
     Raises:
       ValueError: no data set of that name, or it doesn't hold images of one shape.
-      FileNotFoundError: known to TFDS, but not prepared; names the folders searched
-        and how to prepare it. Nothing is ever downloaded here.
+      FileNotFoundError: known to TFDS, but not prepared; says how to prepare it.
+        Nothing is ever downloaded here.
     """
     if name in _SOURCES:
         return _SOURCES[name]()
@@ -48,13 +46,7 @@ def load(name: str, *, data_dir: str | os.PathLike | None = None) -> Examples:
 
 
 def load_npz(path: str | os.PathLike) -> Examples:
-    """Load a user's arrays `images` and `labels` from an .npz file, without unpickling.
-
-    The file may also have the number `num_classes`, by default the largest label plus
-    one.
-
-    Raises: ValueError: an array is missing, or not what `Examples` expects.
-    """
+    """Load a user's arrays from an .npz file, without unpickling. See `load`."""
     arrays = files.read_arrays(path, ("images", "labels"), also=("num_classes",))
     images, labels, name = arrays["images"], arrays["labels"], Path(path).name
     if images.ndim == 3:
@@ -91,8 +83,7 @@ _SOURCES: dict[str, Callable[[], Examples]] = {"digits": load_digits}
 def register_source(name: str, load: Callable[[], Examples]) -> None:
     """Register a user's data set, so that `load` finds it by name.
 
-    The same function, defined again as in a notebook, replaces the earlier one; records
-    hold a hash of what it loads.
+    Records hold a hash of what the function loads.
 
     Raises: ValueError: a function that is defined elsewhere has that name.
     """
@@ -105,8 +96,7 @@ def register_source(name: str, load: Callable[[], Examples]) -> None:
 def digest(name: str) -> str | None:
     """Hash a user's data: a file, a folder, or what their function loads.
 
-    None for prepared data sets: their name has their version, and their content doesn't
-    change.
+    None for prepared data sets, whose content doesn't change.
     """
     path = Path(name)
     if name in _SOURCES:
@@ -124,10 +114,7 @@ def _digest(load: Callable[[], Examples]) -> str:
 
 
 def load_tfds(name: str, *, data_dir: str | os.PathLike | None = None) -> Examples:
-    """Read a prepared TFDS image set in array_record format. See `load`.
-
-    Raises: ImportError: the extra "data" isn't installed.
-    """
+    """Read a prepared TFDS image set in array_record format. See `load`."""
     tfds = _tfds(name)
     root = Path(
         data_dir or os.environ.get("TFDS_DATA_DIR") or tfds.core.constants.DATA_DIR
@@ -161,10 +148,7 @@ def load_tfds(name: str, *, data_dir: str | os.PathLike | None = None) -> Exampl
 
 
 def _tfds(name: str) -> Any:
-    """Import tensorflow_datasets, which only its data sets need.
-
-    Raises: ImportError: it isn't installed; says how to install it.
-    """
+    """Import tensorflow_datasets. Raises: ImportError: it isn't installed."""
     try:
         import tensorflow_datasets
     except ImportError as error:

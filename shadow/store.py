@@ -1,9 +1,6 @@
 """The shadow data set on disk: (weights, target) pairs that a factory trains.
 
-`Store.open` makes or opens the store of a factory and its targets, and refuses one that
-another factory made. `fill` trains the missing models, in this process or by a launcher
-(`launchers`). `informed shadow`, runs and users make stores; attacks that learn read
-them. `blocks` has the files, and how a block is committed, read and verified.
+`blocks` has the files, and how a block is committed, read and verified.
 """
 
 import dataclasses
@@ -25,8 +22,7 @@ from shadow.places import Address
 from shadow.records import ConfigurationMismatchError
 
 __all__ = ["BLOCK_SIZE", "CorruptBlockError", "Store"]
-# The default number of models in a block.
-BLOCK_SIZE = 512
+BLOCK_SIZE = 512  # models in a block, by default
 
 
 class Store(Blocks):
@@ -61,8 +57,7 @@ class Store(Blocks):
         refused if it has one.
 
         Args:
-          path: folder or address; it is a store once its manifest is there, which
-            comes last.
+          path: folder or address.
           factory: trains the models; its identity, data and initial weights theta_0
             are kept, and compared with those of an existing store, as are the versions.
           targets: one z per model.
@@ -103,8 +98,7 @@ class Store(Blocks):
     def create_like(cls, path: Address, other: Blocks) -> "Store":
         """Open the store of the same configuration at `path`, or make an empty one.
 
-        Raises: ConfigurationMismatchError, VersionMismatchError: an existing store has
-          another record; CorruptBlockError: an array of `other` is damaged.
+        Raises: as `require` of an existing store, and `array` of the other.
         """
         place = places.at(path)
         if place.get(MANIFEST) is None:
@@ -117,8 +111,7 @@ class Store(Blocks):
     def made_by(self, factory: Factory, targets: Examples) -> "Store":
         """Return this store with a factory that may fill it; raise if it may not.
 
-        The factory trains from the theta_0 that the store holds, because another kind
-        of device may draw theta_0 with other last digits.
+        The factory trains from the theta_0 that the store holds.
 
         Raises: ConfigurationMismatchError: the store has another factory, theta_0 or
           target set; names each field that differs.
@@ -146,10 +139,7 @@ class Store(Blocks):
         return store
 
     def filled_by(self, factory: Factory) -> "Store":
-        """Return this store with another factory of the same identity.
-
-        Raises: as `made_by`.
-        """
+        """Return this store with another factory. Raises: as `made_by`."""
         assert self._targets is not None
         return self.made_by(factory, self._targets)
 
@@ -159,10 +149,7 @@ class Store(Blocks):
 
     @property
     def factory(self) -> Factory:
-        """The factory that fills this store.
-
-        Raises: ValueError: the store was opened to be read.
-        """
+        """The factory that fills this store. Raises: ValueError: it is only read."""
         if self._factory is None:
             raise ValueError(
                 f"The store {self.place} was opened to be read. To fill it, open it"
@@ -180,7 +167,6 @@ class Store(Blocks):
     ) -> None:
         """Train every block that the store lacks, and commit each when it is done.
 
-        Where more models are trained at once than a block holds, several blocks are.
         Other workers may fill the same store: each begins at a random block and skips
         blocks that have been committed.
 
@@ -191,8 +177,8 @@ class Store(Blocks):
             Not with a launcher.
           progress: show a bar with models/s and the time left.
           on_block: called after each commit.
-        Raises: as `Factory.train` and `write_block`; ValueError: the store was opened
-          to be read, or blocks and a launcher; as the launcher.
+        Raises: as `Factory.train`, `write_block` and the launcher; ValueError: the
+          store was opened to be read, or blocks and a launcher.
         """
         factory, targets = self.factory, self._targets
         assert targets is not None
@@ -209,11 +195,10 @@ class Store(Blocks):
         rows_of = {block: np.arange(*self.block_range(block)) for block in missing}
         if blocks is None:
             first = random.randrange(len(missing)) if missing else 0
-            todo = missing[first:] + missing[:first]
+            todo, total = missing[first:] + missing[:first], len(self)
         else:
             todo = [block for block in blocks if block in rows_of]
-        wanted = range(self.num_blocks) if blocks is None else blocks
-        total = sum(len(range(*self.block_range(block))) for block in wanted)
+            total = sum(len(range(*self.block_range(block))) for block in blocks)
         with bars.bar(
             total=total,
             initial=total - sum(len(rows_of[block]) for block in todo),
@@ -244,10 +229,7 @@ class Store(Blocks):
         return max(1, self.factory.models_at_once // self.manifest["block_size"])
 
     def _unfinished(self, todo: Sequence[int], bar: tqdm) -> Iterator[list[int]]:
-        """Yield groups of blocks that have no commit when their turn comes.
-
-        Blocks that other workers have committed move the bar on.
-        """
+        """Yield groups of blocks that have no commit when their turn comes."""
         group: list[int] = []
         for block in todo:
             if self.committed(block) is None:
@@ -271,7 +253,6 @@ class Store(Blocks):
 def _reopened(
     cls: type[Store], path: str, factory: Factory | None, targets: Examples | None
 ) -> Store:
-    """Open a store again, in another process."""
     store = cls(path)
     if factory is None or targets is None:
         return store

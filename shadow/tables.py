@@ -1,12 +1,10 @@
 """Tabular data as examples: a row is an "image" of shape (1, features, 1) in [0, 1].
 
-Rows become images because attacks and shadow models take images. Audits make a `Table`
-of .csv files or of columns in memory. A column of numbers is scaled from its range
-to [0, 1]; a column of words becomes one feature per word, 1 where it applies. Ranges
-and words of the columns count as public, as in a data sheet: they are read from the
-whole table, the targets' rows included. `Table.features` undoes the scaling, so that a
-training function gets the numbers of the file. In a column of words, an empty cell is a
-separate word; in a column of numbers it is an error.
+Rows become images because attacks and shadow models take images. A column of numbers is
+scaled from its range to [0, 1]; a column of words becomes one feature per word, 1 where
+it applies. Ranges and words of the columns count as public, as in a data sheet: they
+are read from the whole table, the targets' rows included. In a column of words, an
+empty cell is a separate word; in a column of numbers it is an error.
 """
 
 import csv
@@ -30,13 +28,7 @@ MISSING = "(missing)"  # the word for an empty cell
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Column:
-    """One column of a table.
-
-    Attributes:
-      name: the name of the column.
-      low, high: the range of its numbers.
-      words: the values of a column without numbers, in the order of its features.
-    """
+    """A column of numbers from `low` to `high`, or of `words` in feature order."""
 
     name: str
     low: float = 0.0
@@ -56,13 +48,10 @@ class Column:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Table:
-    """A table with its columns.
+    """A table: its examples, and its columns in the order of their features.
 
-    Attributes:
-      examples: (rows, 1, features, 1) in [0, 1], and the labels.
-      columns: the columns, in the order of their features.
-      label: name of the column of labels.
-      classes: the names of the labels, in the order of their numbers.
+    `label` names the column of labels, `classes` the labels in the order of their
+    numbers.
     """
 
     examples: Examples
@@ -96,31 +85,26 @@ class Table:
         return low, high - low
 
     def features(self, images: Any, numpy: Any = np) -> Any:
-        """Convert (rows, 1, features, 1) in [0, 1] to (rows, columns) in file units.
+        """Convert (rows, 1, features, 1) in [0, 1] to (rows, features) in file units.
 
-        Args:
-          numpy: numpy, or jax.numpy where `images` is traced.
-        Returns: one column per column of numbers, and one per word.
+        `numpy` is numpy, or jax.numpy where `images` is traced.
         """
         low, width = self.ranges
         flat = numpy.reshape(images, (len(images), -1))
         return flat * numpy.asarray(width)[None] + numpy.asarray(low)[None]
 
     def scaled(self, features: np.ndarray) -> np.ndarray:
-        """Convert (rows, columns) back to (rows, 1, features, 1); undoes `features`."""
+        """Convert (rows, features) back to (rows, 1, features, 1)."""
         low, width = self.ranges
         return ((features - low) / width)[:, None, :, None]
 
     def rows(self, images: Float[np.ndarray, "rows 1 features 1"]) -> list[dict]:
         """Return each row as {column: number or word}."""
-        values = self.features(np.asarray(images, np.float64))
+        ends = np.cumsum([column.width for column in self.columns])[:-1]
         parsed = []
-        for row in values:
+        for row in self.features(np.asarray(images, np.float64)):
             cells: dict[str, Any] = {}
-            start = 0
-            for column in self.columns:
-                part = row[start : start + column.width]
-                start += len(part)
+            for column, part in zip(self.columns, np.split(row, ends), strict=True):
                 if column.words:
                     cells[column.name] = column.words[int(part.argmax())]
                 else:
@@ -146,33 +130,25 @@ def load_table(path: str | os.PathLike, *, label: str | None = None) -> Table:
 
 
 def table_of(
-    cells: Mapping[str, Any],
-    *,
-    label: str | None = None,
-    name: str = "table",
+    cells: Mapping[str, Any], *, label: str | None = None, name: str = "table"
 ) -> Table:
     """Make a table from its columns.
 
     Args:
       cells: column -> its values, numbers or words; all of one length.
-      label: the name of the column of labels; None: see `load_table`.
+      label: as in `load_table`.
       name: the name of the table in messages.
     Raises: ValueError, as `load_table`.
     """
     if label is None:
-        known = [c for c in cells if c.lower() in LABELS]
-        label = known[0] if known else list(cells)[-1]
+        known = (c for c in cells if c.lower() in LABELS)
+        label = next(known, list(cells)[-1])
     checks.choice("label", label, cells)
     classes, labels = _classes(label, cells[label], name)
-    columns, parts = [], []
-    for column, values in cells.items():
-        if column == label:
-            continue
-        described, scaled = _column(column, values, name)
-        columns.append(described)
-        parts.append(scaled)
-    if not parts:
+    described = [_column(c, values, name) for c, values in cells.items() if c != label]
+    if not described:
         raise ValueError(f"Expected {name} to have columns beside {label!r}.")
+    columns, parts = zip(*described, strict=True)
     features = np.concatenate(parts, axis=1).astype(np.float32)
     return Table(
         examples=Examples(
@@ -181,7 +157,7 @@ def table_of(
             num_classes=len(classes),
             name=name,
         ),
-        columns=tuple(columns),
+        columns=columns,
         label=label,
         classes=classes,
     )
@@ -231,12 +207,9 @@ def _is_empty(value: Any) -> bool:
 
 def _require_filled(column: str, values: Any, name: str) -> None:
     """Raise where a cell is empty or not a number."""
-    empty = [
-        i
-        for i, value in enumerate(values)
-        if _is_empty(value) or str(value).strip().lower() == "nan"
-    ]
-    if empty:
+    is_empty = [_is_empty(v) or str(v).strip().lower() == "nan" for v in values]
+    empty = np.flatnonzero(is_empty)
+    if len(empty):
         raise ValueError(
             f"Expected no empty cells in the column {column!r} of {name}, found"
             f" {len(empty)}, such as row {empty[0] + 1}. Fill them in, or drop these"
@@ -245,10 +218,7 @@ def _require_filled(column: str, values: Any, name: str) -> None:
 
 
 def _column(column: str, values: Any, name: str) -> tuple[Column, np.ndarray]:
-    """Make a column, and its features (rows, width) in [0, 1].
-
-    Raises: ValueError: numbers that are missing or infinite, or too many words.
-    """
+    """Make a column, and its features (rows, width) in [0, 1]."""
     numbers = _numbers(values)
     if numbers is None:
         values = [MISSING if _is_empty(value) else str(value) for value in values]

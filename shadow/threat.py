@@ -1,13 +1,11 @@
 """The threat model as types: an attack's release, knowledge and reconstruction.
 
-An attack is a callable `attack(release, knowledge, *, key) -> Reconstruction`. It gets
-what is published (`Release`) and what the adversary knows besides (`Knowledge`), where
-None stands for the unknown. Such an attack never gets the target, at most its label or
-known parts. A membership attack gets two candidates, not told which is the target.
+An attack gets what is published (`Release`) and what the adversary knows besides
+(`Knowledge`). It never gets the target, at most its label or known parts. A membership
+attack gets two candidates, and isn't told which is the target.
 
-A release is made out of theta by a view (`shadow.views`): all weights, some layers, the
-weights in fewer bits, or the models' answers to queries. A release doesn't hold what
-the view leaves out, so no attack can use that by mistake.
+A release is made out of theta by a view (`shadow.views`). It doesn't hold what the view
+leaves out, so no attack can use that by mistake.
 
 Source: Balle et al. 2022, Definition 1.
 """
@@ -38,8 +36,8 @@ class Release:
       values: (releases, values), the published numbers. The rows are separate games
         with different targets, which share D_- and A.
       view: the function of theta that gave the values; public.
-      deviations: standard deviations, of the same shape, of errors that publishing
-        added to the values, such as rounding; None: no errors.
+      deviations: standard deviations of errors that publishing added to the values,
+        such as rounding, of the same shape; None: no errors.
     Raises: FieldError: another shape, NaN or infinity.
     """
 
@@ -93,11 +91,8 @@ class Release:
 def publish(
     weights: Float[np.ndarray, "models params"], view: View = EVERYTHING
 ) -> Release:
-    """Make the release of some models under a view.
+    """Make the release of models under a view, by default all of their theta.
 
-    Args:
-      weights: theta of each model.
-      view: the view of theta that is published; default: everything.
     Raises: FieldError: NaN or infinity in what is published.
     """
     return Release(values=view(weights), view=view, deviations=view.deviations(weights))
@@ -115,8 +110,7 @@ class Knowledge:
         everything in a user's function.
       public: side knowledge aux, labelled images disjoint from D_- and the targets.
       labels: (releases,), the targets' labels.
-      seeds: the family of seeds that theta_0 was drawn from, where the code is known
-        and the seed is not; it can be searched (`attacks.seeds`).
+      seeds: the seeds that theta_0 was drawn from one of; they can be searched.
       known: pixels or columns of the targets (attribute inference, Section II-C).
     """
 
@@ -132,18 +126,13 @@ class Knowledge:
     def require(self, release: Release, *needed: str) -> None:
         """Raise unless an attack's needed fields are known and fit the release.
 
-        Args:
-          release: the release that is attacked.
-          needed: names of fields.
         Raises: FieldError: a needed field is None; weights of another victim; the
           number of labels, or of known parts of targets, isn't that of releases.
         """
         require_told(self, *needed)
-        checkable = self.algorithm is not None and self.fixed is not None
-        if checkable and release.view.whole:
-            assert self.algorithm is not None
-            assert self.fixed is not None
-            expected = self.algorithm.layout(self.fixed)[-1].stop
+        algorithm, fixed = self.algorithm, self.fixed
+        if algorithm is not None and fixed is not None and release.view.whole:
+            expected = algorithm.layout(fixed)[-1].stop
             params = release.values.shape[1]
             if params != expected:
                 raise checks.FieldError(
@@ -151,13 +140,12 @@ class Knowledge:
                     f"Expected {{}} of {expected} parameters, those of this victim, got"
                     f" {params}.",
                 )
-        start, known = self.initialisation, self.known
-        own = start is not None and start.ndim == 2  # else one for all releases
-        for field, given in (
-            ("initialisation", start if own else None),
-            ("labels", self.labels),
-            ("known", None if known is None else known.values),
-        ):
+        per_release = {"labels": self.labels}
+        if self.initialisation is not None and self.initialisation.ndim == 2:
+            per_release["initialisation"] = self.initialisation
+        if self.known is not None:
+            per_release["known"] = self.known.values
+        for field, given in per_release.items():
             if given is not None and len(given) != len(release):
                 raise checks.FieldError(
                     field,
@@ -188,8 +176,7 @@ class Reconstruction:
       certified: (releases,) bool, whether the attack itself says the guess is exact;
         where `exact_if_levels` is set too, on that condition.
       exact_if_levels: (releases,) bool, whether the guess is exact if the target's
-        pixels are among the levels of the images that the adversary knows. Theta alone
-        doesn't show that they are.
+        pixels are among the levels of the images that the adversary knows.
       expected_mse: (releases,), the error that the attack expects. If the guess
         explains theta worse than noise would, the excess counts as more noise.
       label_margins: (releases,), how much worse the second label explains theta than
@@ -212,12 +199,9 @@ class Reconstruction:
         """Concatenate reconstructions, which all have the same fields set."""
         if not parts:
             raise ValueError("parts: got no reconstruction; at least one is needed.")
-        fields: dict[str, Any] = {}
-        for field in dataclasses.fields(cls):
-            values = [getattr(part, field.name) for part in parts]
-            known = values[0] is not None
-            fields[field.name] = np.concatenate(values) if known else None
-        return cls(**fields)
+        fields = {n: [vars(part)[n] for part in parts] for n in vars(parts[0])}
+        known = {n: v for n, v in fields.items() if v[0] is not None}
+        return cls(**{name: np.concatenate(values) for name, values in known.items()})
 
 
 @runtime_checkable

@@ -5,8 +5,7 @@ weights   white-box: all of theta, or the layers that are released (Section VI-B
 logits    black-box: the model's answers to public images (Section VI-C), or to inputs
           that the adversary has made
 
-`threat.publish` applies one to released models, `reconn` to shadow models. A view is a
-function of theta alone, so one store of shadow models serves every view.
+A view is a function of theta alone, so one store of shadow models serves every view.
 Source: Balle et al. 2022, Table II.
 """
 
@@ -104,10 +103,7 @@ class ViewConfig:
         return _LEARNT_FROM if self.queries == "components" else self.probes
 
     def what(self, victim: Victim) -> str:
-        """Describe what is published of this victim.
-
-        Raises: FieldError: the victim lacks a layer.
-        """
+        """Describe what is published of this victim. Raises: as `view`."""
         if self.kind == "logits":
             inputs = "public images"
             if self.queries == "components":
@@ -117,10 +113,7 @@ class ViewConfig:
         return f"{seen} ({', '.join(self.layers)})" if self.layers else seen
 
     def require(self, victim: Victim, *, public: int) -> None:
-        """Raise unless this victim has such a view, with so many public images.
-
-        Raises: FieldError: as `view`.
-        """
+        """Raise FieldError unless this victim has such a view, by so many images."""
         if self.kind == "weights":
             Layers.of(victim.layout, self.layers)
             return
@@ -129,8 +122,13 @@ class ViewConfig:
                 "probes",
                 f"Expected {{}} <= {public}, the public images, got {self.probes}.",
             )
-        if self.queries == "components":
-            _require_pixels(math.prod(victim.image_shape), self.probes)
+        pixels = math.prod(victim.image_shape)
+        if self.queries == "components" and self.probes > pixels:
+            raise checks.FieldError(
+                "probes",
+                f"Expected {{}} <= {pixels}, the pixels, for queries along principal"
+                f" components; got {self.probes}.",
+            )
 
     def most_features(self, victim: Victim) -> int:
         """Return the number of this victim's features, before any is dropped."""
@@ -143,7 +141,6 @@ class ViewConfig:
         """Make the view of this victim.
 
         Args:
-          victim: the network whose weights theta are.
           public: (images, height, width, channels); the first `public_images` are used.
         Raises: ValueError: the victim lacks a layer, too few public images, or fewer
           pixels than components.
@@ -166,11 +163,8 @@ def strong_components(
 
     So far out a network is piecewise linear, and its answers are mixtures of the
     components' products with its first layer's weights.
-
-    Raises: ValueError: fewer pixels than components.
     """
     flat = images.reshape(len(images), -1).astype(np.float64)
-    _require_pixels(flat.shape[1], count)
     variances, components = np.linalg.eigh(np.cov(flat, rowvar=False))
     strongest = components.T[::-1][:count]
     largest = np.abs(strongest).argmax(axis=1)[:, None]
@@ -180,16 +174,6 @@ def strong_components(
     return probes.reshape(count, *images.shape[1:])
 
 
-def _require_pixels(pixels: int, count: int) -> None:
-    """Raise FieldError unless there are so many principal components."""
-    if count > pixels:
-        raise checks.FieldError(
-            "probes",
-            f"Expected {{}} <= {pixels}, the pixels, for queries along principal"
-            f" components; got {count}.",
-        )
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class Layers:
     """The view of weights: all of theta or some layers, at full precision or rounded.
@@ -197,8 +181,7 @@ class Layers:
     Attributes:
       columns: positions in theta (columns,) that are published; None: all.
       params: length of theta, where columns are chosen or weights rounded.
-      precision: "float32", or the format that each array is rounded to.
-      layout: the arrays of theta, for rounding.
+      precision, layout: "float32", or the format that each of the arrays is rounded to.
     """
 
     columns: np.ndarray | None = None
@@ -219,7 +202,7 @@ class Layers:
         """
         columns = []
         for name in names:
-            chosen = [part for part in layout if _begins(part.name, name)]
+            chosen = [p for p in layout if f"{p.name}/".startswith(f"{name}/")]
             if not chosen:
                 known = [part.name for part in layout]
                 raise checks.FieldError(
@@ -250,10 +233,7 @@ class Layers:
         return kept if self.precision == "float32" else f"{kept} in {self.precision}"
 
     def __call__(self, weights: Weights) -> Features:
-        """Return the published weights, rounded if so configured.
-
-        Raises: ValueError: theta has another length.
-        """
+        """Return the published weights. Raises: ValueError: another length of theta."""
         return self._chosen(self._rounded(weights)[0])
 
     def deviations(self, weights: Weights) -> np.ndarray | None:
@@ -319,7 +299,7 @@ class Logits:
         return np.concatenate(parts)
 
     def fingerprint(self) -> str:
-        """Return the hash of what the probes are made from."""
+        """Return what names the images that the probes are made from."""
         return self.made_from
 
     @functools.cached_property
@@ -334,9 +314,3 @@ class Logits:
                 return jax.vmap(answers)(thetas)
 
         return jax.jit(all_answers)
-
-
-def _begins(name: str, beginning: str) -> bool:
-    """Return whether a path begins with all parts of another."""
-    parts, wanted = name.split("/"), beginning.split("/")
-    return parts[: len(wanted)] == wanted

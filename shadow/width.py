@@ -1,10 +1,8 @@
 """The width of training: how many models are trained at once on a device.
 
-`factory` and `informed.attacks.inversion.retraining` call `models_per_batch`, `factory`
-also `program_bytes`. On a CPU the activations of a batch of models should
-stay in a core's cache. An accelerator should be busy without running out of memory:
-there XLA's account of the program at two widths is extrapolated linearly. Programs are
-compiled here from shapes alone, and never run.
+On a CPU the activations of a batch of models should stay in a core's cache. An
+accelerator should be busy without running out of memory. Programs are compiled here
+from shapes alone, and never run.
 """
 
 import math
@@ -28,8 +26,7 @@ _UNKNOWN = 16
 # leaves out, and for fragmentation.
 _SHARE = 0.8
 # Bytes of a program that keeps an accelerator busy: a pass over them takes an H100 a
-# millisecond, against 2.5 us to start a kernel. More at once would only delay the first
-# models.
+# millisecond, against 2.5 us to start a kernel.
 _ENOUGH = 4 << 30
 # Images from which on products of a batch gain more by their size than they lose by the
 # cache.
@@ -45,8 +42,6 @@ def models_per_batch(algorithm: Algorithm, fixed: Examples) -> int:
     time is two to three times as fast as 32), and four times that with full batches of
     many images, whose matrix products are faster when they are larger (measured: 32
     default models at a fixed set of 1,000 are 14 % faster than 16, and 2 % than 64).
-    For an accelerator see `width_for`. For a user's A a few, because its memory and
-    time aren't known.
     """
     if not algorithm.capabilities.batched:
         return _UNKNOWN
@@ -66,9 +61,9 @@ def width_for(
 
     Args:
       free_bytes: memory of one device that may be taken.
-      bytes_of_width: number of models -> bytes of the program that trains them. It is
-        called for one and two, extrapolated linearly, and called again at the result,
-        because with few models XLA may lay arrays out differently.
+      bytes_of_width: number of models -> bytes of the program that trains them. One and
+        two are extrapolated linearly; the result is checked, as with few models XLA may
+        lay arrays out differently.
       most: the result's upper bound.
     Returns: at least 1, also where one model seems not to fit; only training it shows
       that for certain.

@@ -1,8 +1,8 @@
 """Encoding of a store's arrays as zarr v3 files, in memory: names and bytes, and back.
 
 zarr writes the metadata, and chunks are the rows' bytes; `shadow.places` puts them into
-a folder or bucket for `blocks` and `manifests`. So a store is a plain zarr v3 group to
-any reader, and yet a block is never overwritten, which zarr's own stores would do.
+a folder or bucket. So a store is a plain zarr v3 group to any reader, and yet a block
+is never overwritten, which zarr's own stores would do.
 """
 
 import dataclasses
@@ -22,7 +22,6 @@ class ArraySpec:
     """Shape, type and chunks of a zarr array.
 
     Attributes:
-      shape, dtype: the shape and the type of the array.
       dimensions: name of each axis, for xarray.
       rows_per_chunk: rows of axis 0 in a chunk; None: one chunk.
       fill: the value of missing chunks.
@@ -41,16 +40,11 @@ def group_metadata(
     """Return the zarr metadata of a group ("") and of its arrays, by name.
 
     The group's metadata contains all the others ("consolidated"), so that a reader such
-    as xarray opens the group by one file.
-
-    Args:
-      arrays: its arrays by name.
-      attributes: the attributes of the group, JSON-able.
+    as xarray opens the group by one file. `attributes` of the group are JSON-able.
     """
     memory: dict[str, Any] = {}
-    group = zarr.create_group(
-        MemoryStore(memory), zarr_format=3, attributes=dict(attributes)
-    )
+    store = MemoryStore(memory)
+    group = zarr.create_group(store, zarr_format=3, attributes=dict(attributes))
     for name, spec in arrays.items():
         first = spec.rows_per_chunk or max(1, spec.shape[0])
         group.create_array(

@@ -39,7 +39,7 @@ class TrainingConfig:
         checks.choice("optimiser", self.optimiser, OPTIMISERS)
         checks.positive("learning_rate", self.learning_rate)
         checks.within("momentum", self.momentum, 0, 1)
-        require_schedule(**self._schedule)
+        require_schedule(self)
 
     def algorithm(self, victim: Victim, *, form: str | None = None) -> GradientDescent:
         """Build the algorithm that these settings describe.

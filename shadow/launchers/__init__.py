@@ -1,11 +1,5 @@
 """Launchers of the workers that fill a shadow data set: here, on Slurm, on Ray.
 
-launch   the protocol of launchers
-local    this process makes all blocks
-share    one of several independent workers, such as the tasks of a Slurm array
-tasks    Ray tasks, one per block
-table    launchers by name
-
 The store itself is the queue. A worker takes an unfinished block, makes it and commits
 it; the first commit of a block stays. So workers may die, be late or repeat work, and a
 launcher needs no state. `Store.fill` and `informed shadow` take one. To add a launcher,

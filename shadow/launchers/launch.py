@@ -5,10 +5,9 @@ from typing import Protocol, runtime_checkable
 
 from shadow.store import Store
 
+# Opens the stores with their factories (`Store.open`), in the order of filling. It is
+# called once in every process, and pickled where there are several.
 Prepare = Callable[[], Sequence[Store]]
-"""Opens the stores with their factories (`Store.open`), in the order in which they are
-to be filled. It is called once in every process, and is pickled where there are
-several."""
 
 
 @runtime_checkable

@@ -1,9 +1,8 @@
 """The launcher of one of several independent workers, such as a Slurm array's tasks.
 
-`--worker=3/16` and `shadow.Share(3, of=16)` make it. Workers don't communicate. Every
-worker makes its share of the blocks, and then blocks that are still missing, so that
-live workers finish the work of dead ones. Any worker may die, be restarted or run
-twice; to resume, start the workers again.
+Workers don't communicate. Every worker makes its share of the blocks, and then blocks
+that are still missing, so that live workers finish the work of dead ones. Any worker
+may die, be restarted or run twice; to resume, start the workers again.
 """
 
 import dataclasses
@@ -18,10 +17,7 @@ from shadow.launchers.launch import Prepare
 class Share:
     """A launcher: this process is worker `index` of several, as in `Share(3, of=16)`.
 
-    Attributes:
-      index: 0 <= index < of.
-      of: the number of workers, at least 1.
-    Raises: ValueError: numbers out of range.
+    Raises: ValueError: not 0 <= index < of.
     """
 
     index: int
@@ -38,10 +34,7 @@ class Share:
 
     @classmethod
     def parse(cls, text: str) -> "Share":
-        """Read a share such as "3/16".
-
-        Raises: ValueError: it isn't two numbers, or they are out of range.
-        """
+        """Read a share such as "3/16". Raises: ValueError: it isn't one."""
         index, slash, of = text.partition("/")
         if not (slash and index.strip().isdigit() and of.strip().isdigit()):
             raise ValueError(

@@ -43,8 +43,5 @@ def register(name: str, launch: Launch) -> None:
 
 
 def find(name: str) -> Row:
-    """Return the row of a name, for `informed shadow`.
-
-    Raises: ValueError: the name is unknown; the message has the nearest one.
-    """
+    """Return the row of a name. Raises: ValueError: the name is unknown."""
     return _ROWS[checks.choice("launcher", name, _ROWS)]

@@ -2,12 +2,11 @@
 
 `Store.fill(launcher=Ray())` and `--launcher=ray` start it (the extra "cluster"). There
 is one task per block of the store. Tasks and their answers hold numbers and names, no
-arrays; the function that prepares the stores is sent once. Workers write weights to the
-store. Every process prepares its compiled factory once and reuses it. The driver
-resubmits blocks whose worker or node died. A block that raises three times or is lost
-ten times is set aside and named at the end; three blocks set aside end the run. When
-half of the missing blocks are made, a block that takes three times the median is
-submitted a second time, if a worker is free; the first commit stays.
+arrays: workers write weights to the store. The driver resubmits blocks whose worker or
+node died. A block that raises three times or is lost ten times is set aside and named
+at the end; three blocks set aside end the run. When half of the missing blocks are
+made, a block that takes three times the median is submitted a second time, if a worker
+is free; the first commit stays.
 
 Ray's own retries are off (`max_retries=0`): it would retry forever if workers run out
 of memory, without saying for which block.
@@ -16,6 +15,7 @@ of memory, without saying for which block.
 import collections
 import contextlib
 import dataclasses
+import functools
 import importlib
 import os
 import statistics
@@ -84,10 +84,8 @@ class Ray:
     ) -> None:
         """See `Launch`.
 
-        Raises:
-          ImportError: Ray isn't installed; names the extra.
-          NoAcceleratorError: tasks are given GPUs, and their JAX has none.
-          RuntimeError: blocks that can't be made; says which and why.
+        Raises: ImportError: Ray isn't installed. NoAcceleratorError: tasks are given
+          GPUs, and their JAX has none. RuntimeError: blocks that can't be made.
         """
         # Ray's messages on lost workers go to stderr; stdout is for results.
         with contextlib.redirect_stdout(sys.stderr):
@@ -116,10 +114,7 @@ class Ray:
             task = _task(ray, self, gpus)
             prepare_once = ray.put(prepare)  # once per node, not once per task
             for number, store in enumerate(stores):
-
-                def submit(block: int, number: int = number) -> Any:
-                    return task.remote(run, [prepare_once], number, block)
-
+                submit = functools.partial(task.remote, run, [prepare_once], number)
                 _Queue(ray, store, submit, self._slots(ray, gpus)).run(
                     progress=progress, on_block=on_block
                 )
@@ -142,13 +137,11 @@ class Ray:
     def _slots(self, ray: Any, gpus: float) -> Callable[[], int]:
         """Return a function that says how many tasks the cluster can run at once."""
 
+        needed = {"CPU": self.cpus, "memory": self.memory, "GPU": gpus}
+
         def slots() -> int:
             there = ray.cluster_resources()
-            fitting = [there.get("CPU", 0) // self.cpus]
-            fitting.append(there.get("memory", 0) // self.memory)
-            if gpus:
-                fitting.append(there.get("GPU", 0) // gpus)
-            return int(min(fitting))
+            return int(min(there.get(name, 0) // n for name, n in needed.items() if n))
 
         return slots
 
@@ -187,7 +180,13 @@ class _Queue:
         ) as bar:
             while self._left:
                 self._hand_out()
-                for task in self._landed():
+                landed, _ = self._ray.wait(
+                    list(self._flying),
+                    num_returns=1,
+                    timeout=_LISTEN,
+                    fetch_local=False,
+                )
+                for task in landed:
                     block, since = self._flying.pop(task)
                     done = self._outcome(task, block)
                     if done is not None and block in self._left:
@@ -200,11 +199,9 @@ class _Queue:
                 self._ray.cancel(task, force=True)
             seconds = time.monotonic() - started
             if self._nodes and not bar.disable:
-                shares = ", ".join(
-                    f"{node} {models / seconds:.2f}"
-                    for node, models in sorted(self._nodes.items())
-                )
-                bar.write(f"models/s per node: {shares}")
+                nodes = sorted(self._nodes.items())
+                shares = (f"{node} {models / seconds:.2f}" for node, models in nodes)
+                bar.write(f"models/s per node: {', '.join(shares)}")
         if self._aside:
             raise self._error()
 
@@ -215,29 +212,21 @@ class _Queue:
             self._send(self._waiting.popleft())
             room -= 1
         if room > 1 and len(self._took) >= len(self._left):
-            late = _SLOW * statistics.median(self._took)
-            now = time.monotonic()
-            flying = collections.Counter(block for block, _ in self._flying.values())
-            for block, since in sorted(
-                self._flying.values(), key=lambda flight: flight[1]
-            ):
-                if room > 1 and flying[block] == 1 and now - since > late:
+            late = time.monotonic() - _SLOW * statistics.median(self._took)
+            flights = sorted(self._flying.values(), key=lambda flight: flight[1])
+            flying = collections.Counter(block for block, _ in flights)
+            for block, since in flights:
+                if room > 1 and flying[block] == 1 and since < late:
                     self._send(block)
                     room -= 1
 
     def _send(self, block: int) -> None:
         self._flying[self._submit(block)] = (block, time.monotonic())
 
-    def _landed(self) -> list[Any]:
-        done, _ = self._ray.wait(
-            list(self._flying), num_returns=1, timeout=_LISTEN, fetch_local=False
-        )
-        return done
-
     def _outcome(self, task: Any, block: int) -> str | None:
         """Return the node that made the block; None if it failed."""
         try:
-            return self._ray.get(task)["node"]
+            return self._ray.get(task)
         except self._ray.exceptions.RayTaskError as error:
             self._raised[block] += 1
             cause = error.cause if isinstance(error.cause, Exception) else error
@@ -272,10 +261,7 @@ class _Queue:
 
 
 def module() -> Any:
-    """Import Ray.
-
-    Raises: ImportError: it isn't installed; names the extra.
-    """
+    """Import Ray. Raises: ImportError: it isn't installed; names the extra."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Otherwise a task without accelerators sees all of them.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -321,8 +307,8 @@ def _for_a_block(store: Store) -> Store:
     return store.filled_by(dataclasses.replace(factory, width=width))
 
 
-def _make(run: str, prepared: list[Any], number: int, block: int) -> dict[str, Any]:
-    """Train one block of store `number`; runs in a worker."""
+def _make(run: str, prepared: list[Any], number: int, block: int) -> str:
+    """Train one block of store `number` in a worker; return the worker's node."""
     import ray
 
     if run not in _prepared:
@@ -336,4 +322,4 @@ def _make(run: str, prepared: list[Any], number: int, block: int) -> dict[str, A
         prepare: Prepare = ray.get(prepared[0])
         _prepared[run] = [_for_a_block(store) for store in prepare()]
     _prepared[run][number].fill(blocks=[block], progress=False)
-    return {"block": block, "node": ray.get_runtime_context().get_node_id()[:8]}
+    return ray.get_runtime_context().get_node_id()[:8]

@@ -1,9 +1,6 @@
 """The protocol of a training algorithm A, for the factory and attacks that retrain.
 
-An A turns the fixed set D_-, targets and randomness into weights. The toolkit's is
-`gradient_descent.GradientDescent`; `foreign.JaxFunction` and `foreign.PythonFunction`
-make one of a user's function. Its `Capabilities` say what it can do besides running: an
-A that can't be batched runs one model at a time in processes, and one without
+An A that can't be batched runs one model at a time in processes, and one without
 derivatives is differentiated by finite differences of runs.
 """
 
@@ -111,7 +108,5 @@ def joined(
     fixed: tuple[AnyArray, AnyArray], images: AnyArray, labels: AnyArray, numpy: Any
 ) -> tuple[Any, Any]:
     """Join D_- and targets to one set; `numpy` is numpy or jax.numpy."""
-    return (
-        numpy.concatenate([fixed[0], images]),
-        numpy.concatenate([fixed[1], labels]),
-    )
+    joined_images = numpy.concatenate([fixed[0], images])
+    return joined_images, numpy.concatenate([fixed[1], labels])

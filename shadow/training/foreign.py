@@ -6,9 +6,9 @@
 toolkit's A. `PythonFunction` takes any other, such as one around scikit-learn or
 PyTorch; it runs one model at a time in processes, and gets an integer as its key.
 
-Users and audits make both. The function's version is part of every record, so that
-results of two versions are never mixed: by default a hash of its source and of what it
-holds (`versions`), or a string of the user's choice.
+The function's version is part of every record, so that results of two versions are
+never mixed: by default a hash of its source and of what it holds (`versions`), or a
+string of the user's choice.
 """
 
 import dataclasses
@@ -58,15 +58,16 @@ class _Function:
         }
         return {"algorithm": about}
 
-    @property
-    def _capabilities(self) -> Capabilities:
-        """Return the capabilities of a function that can only be run."""
+    def _capable(
+        self, *, batched: bool = False, differentiable: bool = False, **others: bool
+    ) -> Capabilities:
         everything = frozenset({"key"})
         return Capabilities(
-            batched=False,
-            differentiable=False,
+            batched=batched,
+            differentiable=differentiable,
             random=everything,
             public=everything if self.key_is_public else frozenset(),
+            **others,
         )
 
     def initialise(self, key: Array) -> None:
@@ -113,16 +114,14 @@ class JaxFunction(_Function):
 
     @property
     def configuration(self) -> dict[str, Any]:
-        """The function's name and version, who knows its key, and the precision."""
+        """As of every function, with the precision."""
         about = super().configuration["algorithm"]
         return {"algorithm": {**about, "matmul_precision": self.precision}}
 
     @property
     def capabilities(self) -> Capabilities:
         """Batched and differentiable, like every function of JAX."""
-        return dataclasses.replace(
-            self._capabilities, batched=True, differentiable=True
-        )
+        return self._capable(batched=True, differentiable=True)
 
     def layout(self, fixed: Examples) -> tuple[Slice, ...]:
         """Return the layout from shapes alone; nothing is trained."""
@@ -174,24 +173,19 @@ class PythonFunction(_Function):
     @property
     def capabilities(self) -> Capabilities:
         """No more than that it can be run."""
-        return dataclasses.replace(
-            self._capabilities,
-            deterministic=self.deterministic,
-            on_cards=self.on_cards,
-        )
+        return self._capable(deterministic=self.deterministic, on_cards=self.on_cards)
 
     def layout(self, fixed: Examples) -> tuple[Slice, ...]:
         """Find the layout by one training, on the fixed set D_- and its first point."""
         # Only these may decide the sizes of a model's arrays.
         kind = len(fixed), fixed.image_shape, fixed.num_classes
         if kind not in self._layouts:
-            data = joined(
-                (fixed.images, fixed.labels), fixed.images[:1], fixed.labels[:1], np
-            )
+            data = fixed.joined(fixed.take(slice(0, 1)))
+            arguments = data.images, data.labels, 0
             if self.on_cards:
-                trained = on_cards.run(self.train, [(*data, 0)])[0]
+                trained = on_cards.run(self.train, [arguments])[0]
             else:
-                trained = self.train(*data, 0)
+                trained = self.train(*arguments)
             self._layouts[kind] = layout_of(trained)
         return self._layouts[kind]
 
@@ -206,10 +200,7 @@ class PythonFunction(_Function):
         labels: AnyArray,
         draw: Draw,
     ) -> np.ndarray:
-        """See `Algorithm`; in the precision that the function trains in.
-
-        Raises: RuntimeError: the function raised; has its message.
-        """
+        """See `Algorithm`. Raises: RuntimeError: the function raised."""
         data = joined(
             fixed, np.asarray(images, np.float32), np.asarray(labels, np.int32), np
         )
@@ -225,10 +216,7 @@ class PythonFunction(_Function):
 
 
 def layout_of(trained: Any) -> tuple[Slice, ...]:
-    """Return the slices of theta for a tree of arrays, in the order of its leaves.
-
-    Raises: ValueError: a leaf isn't an array of numbers.
-    """
+    """Return the slices of theta for a tree of arrays, in the order of its leaves."""
     paths, _ = jax.tree_util.tree_flatten_with_path(trained)
     layout, start = [], 0
     for path, leaf in paths:

@@ -1,9 +1,7 @@
 """The toolkit's training algorithm A: gradient descent on a network, a pure function.
 
-`factory` trains by it, attacks retrain and differentiate it. The same inputs give the
-same bits on one kind of device that repeats bits (`devices.repeats_bits`), at one
-width. All randomness comes in as arguments. The settings say which part of it the
-adversary knows, and `shadow.factory` draws that part once for all models.
+The same inputs give the same bits on one kind of device that repeats bits
+(`devices.repeats_bits`), at one width. All randomness comes in as arguments.
 
 The fixed set D_- stays one array for all models. With z the target, the loss is
 (sum over D_- + loss of z) / n, so under `vmap` over z the target is a separate term.
@@ -19,7 +17,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int32
@@ -32,14 +29,13 @@ from shadow.precision import highest
 from shadow.training import gram_form as gram
 from shadow.training import grouped_gradients as grouped
 from shadow.training import linearity
-from shadow.training.algorithm import Capabilities, Draw
+from shadow.training.algorithm import AnyArray, Capabilities, Draw, joined
 from shadow.training.epochs import cross_entropy, epoch_batches, span_losses
 from shadow.training.private import PrivateSteps, participants
 from shadow.training.seeds import SeedFamily
 from shadow.victims import Params, Slice, Victim, traces
 from shadow.victims.cnn_forms import ONE_BY_ONE, Groups
 
-AnyArray = Array | np.ndarray
 Fixed = tuple[Float[AnyArray, "fixed height width channels"], Int32[AnyArray, " fixed"]]
 Target = tuple[Float[AnyArray, "height width channels"], ArrayLike]
 State = Any  # (params, state of the optimiser)
@@ -56,16 +52,16 @@ def revisions(configuration: Mapping[str, Any]) -> dict[str, int]:
       configuration: that of a record; "algorithm" is that of `GradientDescent`,
         "training" that of an experiment.
     """
+    revisions = {"training": REVISION}
     parts = (configuration.get(name) for name in ("algorithm", "training"))
-    private = any(isinstance(part, Mapping) and part.get("privacy") for part in parts)
-    return {"training": REVISION} | (
-        {"private_training": gradient.REVISION} if private else {}
-    )
+    if any(isinstance(part, Mapping) and part.get("privacy") for part in parts):
+        revisions["private_training"] = gradient.REVISION
+    return revisions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class GradientDescent:
-    """Gradient descent on a victim, as an algorithm A (`algorithm.Algorithm`).
+    """Gradient descent on a victim, as an algorithm A.
 
     The loss is the mean cross-entropy over D_- + z, plus weight_decay/2 |theta|^2.
 
@@ -115,14 +111,7 @@ class GradientDescent:
                 "Expected {} to be an optax transformation, such as optax.sgd(0.2), got"
                 f" {self.optimiser!r}.",
             )
-        require_schedule(
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            weight_decay=self.weight_decay,
-            initialisation=self.initialisation,
-            shuffling=self.shuffling,
-            privacy=self.privacy,
-        )
+        require_schedule(self)
         if self.form is not None:
             if not self.victim.forms:
                 raise checks.FieldError(
@@ -142,8 +131,9 @@ class GradientDescent:
     @property
     def capabilities(self) -> Capabilities:
         """All capabilities; the configuration decides who knows the randomness."""
-        ordered = self.batch_size is not None
-        ordered |= self.privacy.sampling_probability < 1
+        drawn = {"initialisation"}
+        if self.batch_size is not None or self.privacy.sampling_probability < 1:
+            drawn.add("key")
         public = {
             "initialisation": self.initialisation == "shared",
             "key": self.order_is_public,
@@ -152,9 +142,7 @@ class GradientDescent:
             batched=True,
             differentiable=True,
             in_span=self.in_span,
-            random=frozenset(
-                {"initialisation", "key"} if ordered else {"initialisation"}
-            ),
+            random=frozenset(drawn),
             public=frozenset(name for name, known in public.items() if known),
             noisy=self.privacy.noise_multiplier > 0,
             one_by_one=self.form == ONE_BY_ONE,
@@ -162,10 +150,7 @@ class GradientDescent:
 
     @functools.cached_property
     def configuration(self) -> dict[str, Any]:
-        """All that decides weights, JSON-able; the victim as its fingerprint.
-
-        The optimiser is a hash of what it computes.
-        """
+        """All that decides weights but the victim; JSON-able."""
         params = jax.eval_shape(self.victim.init, jax.random.key(0))
         state = jax.eval_shape(self.optimiser.init, params)
         digests = (
@@ -173,13 +158,11 @@ class GradientDescent:
             traces.digest(self.optimiser.update, params, state, params),
         )
         fields = {name: getattr(self, name) for name in _RECORDED}
-        privacy = {}
         if self.privacy.on:
-            privacy["privacy"] = dataclasses.asdict(self.privacy)
+            fields["privacy"] = dataclasses.asdict(self.privacy)
             if self.privacy.sampling == "poisson":  # as stores had it before
-                del privacy["privacy"]["sampling"]
-        optimiser = checks.fingerprint(digests)
-        return {"algorithm": {**fields, **privacy, "optimiser": optimiser}}
+                del fields["privacy"]["sampling"]
+        return {"algorithm": fields | {"optimiser": checks.fingerprint(digests)}}
 
     @functools.cached_property
     def optimise(self) -> optax.GradientTransformation:
@@ -195,12 +178,10 @@ class GradientDescent:
         return linearity.is_linear(self.optimiser, params)
 
     def require_plain_penalty(self) -> None:
-        """Raise if the optimiser itself decays weights.
+        """Raise FieldError if the optimiser moves weights where the gradient is zero.
 
         Attacks on stationary points need this: there the gradient of the loss with the
         penalty of `weight_decay` is zero, and that of another penalty isn't known.
-
-        Raises: FieldError: the optimiser moves weights where the gradient is zero.
         """
         params = jax.eval_shape(self.victim.init, jax.random.key(0))
         if not linearity.rests(self.optimiser, params):
@@ -213,12 +194,8 @@ class GradientDescent:
     @property
     def in_span(self) -> bool:
         """Whether A keeps the first layer in the span of the data (see `gram_form`)."""
-        return (
-            self.victim.first is not None
-            and self.batch_size is None
-            and not self.privacy.on
-            and self.linear
-        )
+        full = self.batch_size is None and not self.privacy.on
+        return self.victim.first is not None and full and self.linear
 
     def layout(self, fixed: Examples) -> tuple[Slice, ...]:
         """Return the layout of theta, which is the victim's."""
@@ -251,15 +228,11 @@ class GradientDescent:
     ) -> Float[Array, " params"]:
         """See `Algorithm`. All targets but the last join the end of D_-."""
         if len(images) > 1:
-            fixed = (
-                jnp.concatenate([fixed[0], images[:-1]]),
-                jnp.concatenate([fixed[1], labels[:-1]]),
-            )
+            fixed = joined(fixed, images[:-1], labels[:-1], jnp)
         start = self.victim.unflatten(jnp.asarray(draw.start))
         target = (images[-1], labels[-1])
-        return self.victim.flatten(
-            self.train(start, fixed, target, draw.key, draw.noise_key)
-        )
+        trained = self.train(start, fixed, target, draw.key, draw.noise_key)
+        return self.victim.flatten(trained)
 
     def losses(self, params: Params, images: AnyArray, labels: AnyArray) -> Array:
         """Compute the cross-entropy of each example, in nats."""
@@ -312,10 +285,7 @@ class GradientDescent:
     def mini_batch_epoch(
         self, state: State, fixed: tuple[AnyArray, AnyArray], target: Target, key: Array
     ) -> State:
-        """Take a step on each mini-batch of one random order of D_- + z.
-
-        With groups, the fixed images are prepared ones.
-        """
+        """Take a step on each mini-batch; with groups, fixed images are prepared."""
         images, labels = map(jnp.asarray, fixed)
         num_fixed = len(images)
         groups = self.groups_for(num_fixed)
@@ -391,9 +361,7 @@ class GradientDescent:
 
         Args:
           init: the victim's parameters, theta_0.
-          fixed: images (fixed, height, width, channels) float32 and labels (fixed,)
-            int32 of D_-.
-          target: image and label of z.
+          fixed, target: images and labels of D_-, image and label of z.
           key: draws the order of mini-batches, or the examples of a private step; not
             used with full batches.
           noise_key: draws the noise of private training.
@@ -419,11 +387,7 @@ class GradientDescent:
     def stepper(
         self, fixed: Fixed, target: Target, key: Array, noise_key: Array | None
     ) -> Callable[[State, Array], State]:
-        """Return the function of one epoch of `train`: (state, epoch) -> state.
-
-        A state is (params, the optimiser's state). Training isn't in the span here.
-        """
-        pieces: grouped.Cut | None = None
+        """Return the function of an epoch, (state, epoch) -> state, not in the span."""
         groups = self.groups_for(len(fixed[0]))
         if groups is not None:
             images, labels = groups.prepare(fixed[0]), jnp.asarray(fixed[1])
@@ -438,43 +402,36 @@ class GradientDescent:
                 if noise is not None:
                     noise = jax.random.fold_in(noise, number)
                 return self.private_step(state, fixed, target, part, noise)
-            if self.batch_size is None and groups is not None and pieces is not None:
-                mean = self.mean_by_groups(groups, state[0], pieces, target, 1)
-                return self.update(state, mean)
-            if self.batch_size is None:
+            if self.batch_size is not None:
+                order = jax.random.fold_in(key, number)
+                return self.mini_batch_epoch(state, fixed, target, order)
+            if groups is None:
                 return self.full_batch_epoch(state, fixed, target)
-            order = jax.random.fold_in(key, number)
-            return self.mini_batch_epoch(state, fixed, target, order)
+            mean = self.mean_by_groups(groups, state[0], pieces, target, 1)
+            return self.update(state, mean)
 
         return epoch
 
 
-def require_schedule(
-    *,
-    epochs: int,
-    batch_size: int | None,
-    weight_decay: float,
-    initialisation: str,
-    shuffling: str,
-    privacy: PrivacyConfig,
-) -> None:
+def require_schedule(settings: Any) -> None:
     """Raise FieldError where a field is out of range or contradicts another.
 
-    Settings of runs (`informed.experiment.training_settings`) call it too.
+    Args:
+      settings: a `GradientDescent`, or a run's settings with fields of these names.
     """
-    checks.choice("initialisation", initialisation, INITIALISATIONS)
-    checks.choice("shuffling", shuffling, SHUFFLINGS)
-    checks.at_least("epochs", epochs, 0)
-    checks.at_least("weight_decay", weight_decay, 0)
-    if batch_size is not None:
-        checks.at_least("batch_size", batch_size, 1)
-    if privacy.on and batch_size is not None:
+    checks.choice("initialisation", settings.initialisation, INITIALISATIONS)
+    checks.choice("shuffling", settings.shuffling, SHUFFLINGS)
+    checks.at_least("epochs", settings.epochs, 0)
+    checks.at_least("weight_decay", settings.weight_decay, 0)
+    if settings.batch_size is not None:
+        checks.at_least("batch_size", settings.batch_size, 1)
+    if settings.privacy.on and settings.batch_size is not None:
         raise checks.FieldError(
             "batch_size",
-            f"{{}} is {batch_size}, but private training samples batches by"
+            f"{{}} is {settings.batch_size}, but private training samples batches by"
             " privacy.sampling_probability. Set it to None.",
         )
-    if privacy.on and not epochs:
+    if settings.privacy.on and not settings.epochs:
         raise checks.FieldError(
             "epochs",
             "Expected {} >= 1, got 0: an epoch is a step of private training, and"

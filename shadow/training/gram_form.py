@@ -14,7 +14,7 @@ square) from a float64 run, those of the plain form 4e-8, 1.4 times as fast.
 
 A target then affects training only through its inner products with the fixed set, the
 initial weights and itself (`Products`). The derivatives of training that inversion
-needs rest on this: `informed.attacks.inversion.span_derivatives` calls all but `train`.
+needs rest on this.
 """
 
 import dataclasses
@@ -84,10 +84,8 @@ def train(
     """Minimise fixed_loss + target_loss by full-batch steps.
 
     Args:
-      first: the victim's first layer.
-      optimise: gradient descent, momentum, weight decay: any optimiser that is linear
-        by `shadow.training.linearity`, which isn't checked here.
-      epochs: number of steps.
+      optimise: any optimiser that is linear by `shadow.training.linearity`, which isn't
+        checked here.
       init: parameters of the victim.
       images, targets: flattened X and Z.
       fixed_loss, target_loss: logits (examples, classes) -> their share of the loss.
@@ -147,12 +145,10 @@ def coefficients(
     fixed_loss: Callable[[Array], Array],
     target_loss: Callable[[Array], Array],
 ) -> Coefficients:
-    """Train on inner products alone.
+    """Train on inner products alone; arguments as of `train`, and:
 
     Args:
-      first, optimise, epochs, fixed_loss, target_loss: what `train` takes.
       rest: initial parameters but for the first layer's weights.
-      products: the inner products of the images.
       multiply: A^T (units, fixed) -> A^T X X^T.
     """
     units, num_fixed = products.start.shape

@@ -1,9 +1,8 @@
 """Gradients of a loss over many examples, summed one small group after the other.
 
 For networks whose activations for all examples don't fit a core's cache, or take long
-to move on a GPU (`Victim.form`). `gradient_descent` and `private` call it. Groups have
-equal sizes; the last is filled up with empty images of weight 0. `Cut` is made once for
-full batches, before the epochs of training, and in each step for other batches.
+to move on a GPU (`Victim.form`). Groups have equal sizes; the last is filled up with
+empty images of weight 0.
 """
 
 from collections.abc import Callable
@@ -33,8 +32,7 @@ def cut(
 ) -> Cut:
     """Cut prepared images (`Groups.prepare`), labels and loss weights into groups.
 
-    Args:
-      size: the largest size of a group.
+    `size` is the largest size of a group.
     """
     number = -(-len(images) // size)
     size = -(-len(images) // number)
@@ -52,13 +50,10 @@ def gradient(
     params: Params,
     examples: Cut,
 ) -> Params:
-    """Compute the gradient of a weighted sum of losses in the parameters.
+    """Compute the gradient of a weighted sum of losses in the victim's parameters.
 
     Args:
-      groups: the form of the network.
       losses: (logits (examples, classes), labels (examples,)) -> (examples,).
-      params: the parameters of the victim.
-      examples: the examples in groups, as `cut` makes them.
     """
     converted, pull = jax.vjp(groups.convert, params)
 
@@ -73,13 +68,7 @@ def gradient(
 
 
 def total(of_group: Callable[[Cut], Any], like: Any, examples: Cut) -> Any:
-    """Sum a tree of arrays over groups, one group at a time.
-
-    Args:
-      of_group: a group -> a tree of arrays.
-      like: a tree of arrays of the same shapes.
-      examples: the examples in groups, as `cut` makes them.
-    """
+    """Sum trees of arrays, of the shapes of `like`, over groups, one at a time."""
 
     def add(before: Any, group: Cut) -> tuple[Any, None]:
         return jax.tree.map(jnp.add, before, of_group(group)), None

@@ -7,14 +7,13 @@ weight decay, which attacks on stationary points have to know.
 """
 
 import functools
-from collections.abc import Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Var
+from jax.extend.core import Jaxpr, Literal, Var
 
 from shadow.victims import Params
 
@@ -28,10 +27,8 @@ _STEPS = 3  # enough for schedules and momentum to show
 def is_linear(optimiser: optax.GradientTransformation, params: Params) -> bool:
     """Return whether steps are the same linear map for every weight.
 
-    Args:
-      optimiser: the optax transformation.
-      params: arrays, or their shapes.
-    Returns: False too where the optimiser needs more than gradients and parameters.
+    `params` are arrays, or their shapes. False too where the optimiser needs more than
+    gradients and parameters.
     """
     leaves, tree = jax.tree.flatten(params)
     return _is_linear(optimiser, tree, tuple(leaf.shape for leaf in leaves))
@@ -76,7 +73,9 @@ def _outputs(jaxpr: Jaxpr, moving: list[bool]) -> list[bool] | None:
             return None
         outs: list[bool] | None = [True] * len(equation.outvars)
         if equation.primitive.name in _CALLS:
-            outs = _outputs(_inner(equation), inputs)
+            programs = (getattr(p, "jaxpr", p) for p in equation.params.values())
+            (inner,) = (program for program in programs if isinstance(program, Jaxpr))
+            outs = _outputs(inner, inputs)
         if outs is None:
             return None
         moves |= {v: True for v, on in zip(equation.outvars, outs, strict=True) if on}
@@ -98,26 +97,10 @@ def _keeps(name: str, equation: Any, moving: list[bool]) -> bool:
     return False
 
 
-def _inner(equation: Any) -> Jaxpr:
-    """Return the program of a call."""
-    (inner,) = _programs(equation.params.values())
-    return inner
-
-
-def _programs(values: Any) -> Iterator[Jaxpr]:
-    for value in values:
-        if isinstance(value, ClosedJaxpr):
-            yield value.jaxpr
-        elif isinstance(value, Jaxpr):
-            yield value
-
-
 def rests(optimiser: optax.GradientTransformation, params: Params) -> bool:
     """Return whether weights stay put in the first steps if all gradients are zero.
 
-    With weight decay inside the optimiser they move.
-
-    Args: as `is_linear`.
+    With weight decay inside the optimiser they move. Args: as `is_linear`.
     """
     with jax.ensure_compile_time_eval():
         params = jax.tree.map(lambda leaf: jnp.ones(leaf.shape), params)

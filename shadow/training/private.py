@@ -1,8 +1,7 @@
 """Private steps of gradient descent (DP-SGD): noisy sums of clipped gradients.
 
-`gradient_descent` trains by `PrivateSteps`. `informed.attacks.prior_aware` computes by
-it the releases of every step, which the strongest adversary of differential privacy
-sees. `participants` draws who is in a batch; `epochs` uses it too.
+`informed.attacks.prior_aware` computes by `PrivateSteps` the releases of every step,
+which the strongest adversary of differential privacy sees.
 """
 
 import dataclasses
@@ -11,15 +10,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from dp import gradient
 from dp.gradient import PrivacyConfig
 from shadow.training import grouped_gradients as grouped
+from shadow.training.algorithm import AnyArray
 from shadow.victims import Params, Victim
 
-AnyArray = Array | np.ndarray
 Losses = Callable[[Array, Array], Array]
 
 
@@ -52,12 +50,10 @@ class PrivateSteps:
         if len(images) <= size:
             return self._clipped_sum(params, images, labels, part)
         weights = jnp.ones(len(images), images.dtype) if part is None else part
-
-        def of_group(group: grouped.Cut) -> Params:
-            return self._clipped_sum(params, *group)
-
         examples = grouped.cut(size, images, labels, weights)
-        return grouped.total(of_group, params, examples)
+        return grouped.total(
+            lambda group: self._clipped_sum(params, *group), params, examples
+        )
 
     def _clipped_sum(
         self,
@@ -100,10 +96,8 @@ class PrivateSteps:
         """Sum the clipped gradients of the known records and the target, with noise.
 
         The noise has standard deviation noise_multiplier * clip_norm. D_- and target
-        are summed apart, so that D_- stays one array under `vmap` over targets.
-
-        Args:
-          part: see `participants`; the target is last.
+        are summed apart, so that D_- stays one array under `vmap` over targets. `part`
+        is that of `participants`; the target is last.
         """
         image, label = (jnp.asarray(value)[None] for value in target)
         of_fixed = None if part is None else part[:-1]
@@ -130,9 +124,7 @@ def participants(
 ) -> Float[Array, " examples"] | None:
     """Draw which of `count` examples take part in a step, 1 or 0; None: all.
 
-    Args:
-      key: the key of sampling, the same for all steps.
-      number: the number of the step, from 0.
+    `key` is the same for all steps; `number` is that of the step, from 0.
     """
     q = privacy.sampling_probability
     if q == 1:

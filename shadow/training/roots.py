@@ -33,11 +33,9 @@ def _root_jvp(primals: tuple, tangents: tuple) -> tuple:
 
 
 def with_finite_slopes(function: Callable) -> Callable:
-    """Replace each square root of a function of arrays by `root`.
+    """Replace each square root of a function by `root`; values stay, bit for bit.
 
-    Args:
-      function: from trees of arrays to a tree of arrays; JAX must be able to trace it.
-    Returns: a function with the same values, bit for bit.
+    The function is from trees of arrays to a tree of arrays, and JAX can trace it.
     """
 
     def replaced(*arguments: Any) -> Any:

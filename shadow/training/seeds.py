@@ -2,8 +2,8 @@
 
     theta_0 = init(jax.random.key(seed))
 
-Most scripts draw them so, and `gradient_descent` can. `threat.Knowledge` carries the
-family to the adversary, who can try all seeds (`informed.attacks.seeds`).
+Most scripts draw them so, and `gradient_descent` can. An adversary can try all seeds
+(`informed.attacks.seeds`).
 """
 
 import dataclasses

@@ -1,11 +1,10 @@
 """Tell whether a user's function has changed since a result was kept: hash its source.
 
-Provenance records (`shadow.records`) hold the hash, so results of two versions are
-never mixed. `foreign`, registered victims and audits call it. It covers the function's
-file and what it holds: arguments of `partial`, captured variables, attributes of its
-object, and the files of functions and classes among these. It doesn't cover globals
-computed at run time, other imported files, or libraries: where these may change, pass
-`version=` to `JaxFunction` or `PythonFunction`, or where you register the victim.
+Provenance records (`shadow.records`) hold the hash. It covers the function's file and
+what it holds: arguments of `partial`, captured variables, attributes of its object, and
+the files of functions and classes among these. It doesn't cover globals computed at run
+time, other imported files, or libraries: where these may change, pass `version=` to
+`JaxFunction` or `PythonFunction`, or where you register the victim.
 """
 
 import contextlib
@@ -71,10 +70,8 @@ class _Identity:
                 raise self._refusal(f"{value.__name__} is defined in a function")
             self.parts.append(value.__qualname__)
             self._add_file(value)
-        elif _file(type(value)) is None and hasattr(
-            value, "__wrapped__"
-        ):  # as by jax.jit
-            self._add(value.__wrapped__)
+        elif _file(type(value)) is None and hasattr(value, "__wrapped__"):
+            self._add(value.__wrapped__)  # as by jax.jit
         elif hasattr(value, "__dict__") and _has_no_slots(type(value)):
             self._add((type(value), *sorted(vars(value).items())))
         else:

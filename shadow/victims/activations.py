@@ -1,10 +1,10 @@
 """Activation functions by name; ReLUs with a useful second derivative.
 
-`architectures` and `reconn.modules` look them up. ReLU and leaky ReLU have their exact
-values and gradients, so training is unchanged. Their second derivative, which only
-derivatives *of* training use, is a narrow bump instead of zero. When a target moves,
-some units switch between active and inactive on some examples, and the bump estimates
-how many. With zero, inversion of ReLU victims ends ten times as far off.
+ReLU and leaky ReLU have their exact values and gradients, so training is unchanged.
+Their second derivative, which only derivatives *of* training use, is a narrow bump
+instead of zero. When a target moves, some units switch between active and inactive on
+some examples, and the bump estimates how many. With zero, inversion of ReLU victims
+ends ten times as far off.
 """
 
 from collections.abc import Callable

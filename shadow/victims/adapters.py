@@ -14,15 +14,11 @@ from shadow.victims.victim import Params, Slice, Victim
 
 
 def from_haiku(
-    network: Callable[[Array], Array],
-    *,
-    image_shape: tuple[int, ...],
-    num_classes: int,
+    network: Callable[[Array], Array], *, image_shape: tuple[int, ...], num_classes: int
 ) -> Victim:
-    """Make a victim of a Haiku function, images -> logits; `architectures` does too.
+    """Make a victim of a Haiku function, images -> logits.
 
-    Raises: ValueError: the network holds state, or its logits have another shape than
-      (examples, num_classes).
+    Raises: ValueError: the network holds state; as `from_functions`.
     """
     transformed = hk.without_apply_rng(hk.transform(network))
     images = jnp.zeros((1, *image_shape), jnp.float32)
@@ -42,8 +38,7 @@ def from_flax(module: Any, *, image_shape: tuple[int, ...], num_classes: int) ->
         as its class.
       image_shape, num_classes: those of the data.
     Raises: ValueError: as `from_functions`; state besides parameters, such as the
-      statistics of batch normalisation or the random numbers of dropout, which a victim
-      doesn't hold.
+      statistics of batch normalisation or the random numbers of dropout.
     """
     images = jnp.zeros((1, *image_shape), jnp.float32)
     if not hasattr(module, "apply"):
@@ -112,19 +107,16 @@ def from_equinox(
     def init(key: Array) -> Params:
         return equinox.filter(make(key), equinox.is_inexact_array)
 
-    static = equinox.partition(
-        equinox.filter_eval_shape(make, jax.random.key(0)), _is_shape_of_floats
-    )[1]
+    def is_float(leaf: Any) -> bool:
+        return hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.inexact)
+
+    shapes = equinox.filter_eval_shape(make, jax.random.key(0))
+    _, static = equinox.partition(shapes, is_float)
 
     def apply(params: Params, images: ArrayLike) -> Array:
         return jax.vmap(equinox.combine(params, static))(jnp.asarray(images))
 
     return from_functions(init, apply, image_shape=image_shape, num_classes=num_classes)
-
-
-def _is_shape_of_floats(leaf: Any) -> bool:
-    floating = getattr(leaf, "dtype", None)
-    return floating is not None and jnp.issubdtype(floating, jnp.inexact)
 
 
 def from_functions(

@@ -1,11 +1,9 @@
 """Build the networks to attack from a configuration: MLP, CNN, affine or a user's.
 
-Users (as `shadow.build_victim`) and runs call `build`; manifests of stores hold
-`revisions`. Inside dense layers, activations are laid out as
-(features, examples). Under `vmap` over models, which share the input, XLA then merges
-the first layers of all models into one large matrix product. With examples first it
-does not, and takes twice as long. `apply` still takes images and returns logits with
-examples first.
+Inside dense layers, activations are laid out as (features, examples). Under `vmap` over
+models, which share the input, XLA then merges the first layers of all models into one
+large matrix product. With examples first it does not, and takes twice as long. `apply`
+still takes images and returns logits with examples first.
 """
 
 import dataclasses
@@ -153,9 +151,8 @@ def build(
         tapped=_tapped(network),
     )
     if config.architecture == "cnn":
-        layers = tuple(sizes)
-        form = cnn_forms.cnn(image_shape, activation, layers)
-        convolved = cnn_forms.convolutions(activation, layers)
+        form = cnn_forms.cnn(image_shape, activation, tuple(sizes))
+        convolved = cnn_forms.convolutions(activation, tuple(sizes))
         forms = {
             cnn_forms.WHOLE: None,
             cnn_forms.TOOM_COOK: form,

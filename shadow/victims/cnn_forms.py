@@ -1,11 +1,9 @@
 """Forms of the CNN under attack: the same network in small groups of examples, faster.
 
 The CNN is that of Table VI of Balle et al. 2022. Its forms compute the same logits in
-different ways, so that intermediates fit in the cache or move less; `architectures`
-builds all of them. The user picks one by name (`GradientDescent.form`, `--form`), or
-`Victim.form` picks one for the device.
-Training sums the gradients of the groups (`shadow.training.grouped_gradients`). The
-rest describes `cnn`, the default on a CPU.
+different ways, so that intermediates fit in the cache or move less. The user picks one
+by name (`GradientDescent.form`, `--form`), or `Victim.form` picks one for the device.
+The rest describes `cnn`, the default on a CPU.
 
 The plain form copies 190 kB of patches per example. For a whole data set they exceed
 the cache, and training waits for memory.
@@ -37,16 +35,15 @@ Params = Any
 _TAPS, _ROWS, _COLUMNS = 4, 3, 2  # side of a kernel; outputs of a tile, of a window
 _WINDOW = _COLUMNS + _TAPS - 1
 _EXAMPLES = 10  # per group on a CPU; measured: 5, 10 and 20 within 5 % of each other
-# Examples per group on a GPU. Source: the programs that XLA compiles for an H100, see
-# docs/clusters.md. All patches of 5,000 examples at once move 10.5 GB per model and
-# epoch, groups of 500 move 6 GB, and 10 models fit side by side.
+# Examples per group on a GPU. By the programs that XLA compiles for an H100, patches of
+# 5,000 examples at once move 10.5 GB per model and epoch, groups of 500 move 6 GB.
 GPU_GROUP_SIZE = 500
 # Names of the forms, as users write them.
 WHOLE, TOOM_COOK, PATCHES = "whole", "toom-cook", "patches"
 CONVOLUTIONS, ONE_BY_ONE = "convolutions", "one-by-one"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Groups:
     """A form of a network that takes a small group of examples at a time.
 
@@ -63,54 +60,39 @@ class Groups:
     apply: Callable[[Any, Array], Array]
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
 class _Cnn:
-    """The array sizes of `cnn`, and the three functions of its `Groups`.
+    """The array sizes of `cnn`, and the three functions of its `Groups`."""
 
-    Attributes:
-      image_shape: (height, width, channels) of an image.
-      activation: the activation after each layer but the last.
-      layers: names of the dense layers, in their order.
-      outputs: (rows, columns) of the second convolution's outputs.
-      tiles: number of tiles of `_ROWS` rows that cover the outputs.
-      windows: number of windows of `_COLUMNS` columns that cover the outputs.
-    """
-
-    image_shape: tuple[int, ...]
-    activation: Callable[[Array], Array]
-    layers: tuple[str, ...]
-    outputs: tuple[int, ...]
-    tiles: int
-    windows: int
-
-    @property
-    def blocks(self) -> int:
-        """Number of tiles that the first convolution's outputs are padded to."""
-        return self.tiles + 1
-
-    @property
-    def rows(self) -> int:
-        """Rows of the first convolution's outputs, padded to whole tiles."""
-        return self.blocks * _ROWS
-
-    @property
-    def columns(self) -> int:
-        """Columns of the first convolution's outputs, padded to whole windows."""
-        return self.windows * _COLUMNS + _TAPS - 1
+    def __init__(
+        self,
+        image_shape: tuple[int, ...],
+        activation: Callable[[Array], Array],
+        layers: tuple[str, ...],
+    ) -> None:
+        self.image_shape, self.activation, self.layers = image_shape, activation, layers
+        # Rows and columns of the second convolution's outputs, and how many tiles of
+        # rows and windows of columns cover them.
+        self.outputs = tuple(
+            (side - _TAPS) // 2 + 1 - (_TAPS - 1) for side in image_shape[:2]
+        )
+        self.tiles = -(-self.outputs[0] // _ROWS)
+        self.windows = -(-self.outputs[1] // _COLUMNS)
+        # The first convolution's outputs are padded to whole tiles and windows.
+        self.blocks = self.tiles + 1
+        self.rows = self.blocks * _ROWS
+        self.columns = self.windows * _COLUMNS + _TAPS - 1
 
     def prepare(self, images: Any) -> Array:
         """Rearrange blocks of 2 x 2 pixels as channels; see `Groups.prepare`."""
         height, width, channels = self.image_shape
         rows, columns = self.rows, self.columns
-        images = jnp.asarray(images)
-        sides = 2 * (rows + 1), 2 * (columns + 1)
-        fill = [
-            (0, 0, 0),
-            (0, sides[0] - height, 0),
-            (0, sides[1] - width, 0),
-            (0, 0, 0),
-        ]
-        padded = jax.lax.pad(images, jnp.zeros((), images.dtype), fill)
+        images, none = jnp.asarray(images), (0, 0, 0)
+        below, right = (
+            (0, 2 * (rows + 1) - height, 0),
+            (0, 2 * (columns + 1) - width, 0),
+        )
+        zero = jnp.zeros((), images.dtype)
+        padded = jax.lax.pad(images, zero, [none, below, right, none])
         cut = padded.reshape(-1, rows + 1, 2, columns + 1, 2, channels)
         return cut.transpose(0, 1, 3, 2, 4, 5).reshape(
             -1, rows + 1, columns + 1, 4 * channels
@@ -128,23 +110,17 @@ class _Cnn:
         kernel = jnp.einsum(
             "pr,rcio->pcio", jnp.asarray(toom_cook.G, second["w"].dtype), second["w"]
         )
-        padding = [(0, 0), None, (0, 0), (0, 0)]
+        none = (0, 0)
+        shifts = [(t, _COLUMNS - 1 - t) for t in range(_COLUMNS)]
         window = jnp.stack(
-            [
-                jnp.pad(kernel, [p or (t, _COLUMNS - 1 - t) for p in padding])
-                for t in range(_COLUMNS)
-            ],
-            axis=3,
+            [jnp.pad(kernel, [none, shift, none, none]) for shift in shifts], axis=3
         )
         classes = output["w"].shape[-1]
         dense = output["w"].reshape(*outputs, units, classes)
-        fill = [
-            (0, tiles * _ROWS - outputs[0]),
-            (0, windows * _COLUMNS - outputs[1]),
-            (0, 0),
-            (0, 0),
-        ]
-        dense = jnp.pad(dense, fill).reshape(tiles, _ROWS, -1, classes)
+        below = 0, tiles * _ROWS - outputs[0]
+        right = 0, windows * _COLUMNS - outputs[1]
+        dense = jnp.pad(dense, [below, right, none, none])
+        dense = dense.reshape(tiles, _ROWS, -1, classes)
         return {
             "first": blocked.reshape(16 * channels, -1),
             "first_shift": first["b"],
@@ -196,7 +172,7 @@ class _Cnn:
 
 def plain(apply: Callable[[Params, Any], Array], size: int) -> Groups:
     """Take groups of `size` examples through the network's own `apply`."""
-    return Groups(size=size, prepare=jnp.asarray, convert=lambda p: p, apply=apply)
+    return Groups(size, jnp.asarray, lambda params: params, apply)
 
 
 def convolutions(
@@ -238,42 +214,23 @@ def cnn(
     Args:
       image_shape: (height, width, channels), large enough for both convolutions.
       activation: the activation after each layer but the last.
-      layers: names of the dense layers, in their order.
-    Returns: a form that takes the parameters of `architectures.build`: conv_0 (stride
-      2), conv_1 and the dense layers, each with w and b.
+      layers: names of the dense layers, in their order, beside conv_0 (stride 2) and
+        conv_1; each has parameters w and b.
     """
-    outputs = tuple((side - _TAPS) // 2 + 1 - (_TAPS - 1) for side in image_shape[:2])
-    network = _Cnn(
-        image_shape=image_shape,
-        activation=activation,
-        layers=layers,
-        outputs=outputs,
-        tiles=-(-outputs[0] // _ROWS),
-        windows=-(-outputs[1] // _COLUMNS),
-    )
-    return Groups(
-        size=_EXAMPLES,
-        prepare=network.prepare,
-        convert=network.convert,
-        apply=network.apply,
-    )
+    network = _Cnn(image_shape, activation, layers)
+    return Groups(_EXAMPLES, network.prepare, network.convert, network.apply)
 
 
 def _combinations(
     matrix: Float[np.ndarray, "rows points"], values: list[Array]
 ) -> list[Array]:
     """Compute linear combinations of `values`, one per row of the matrix."""
-    return [
-        sum(
-            (
-                float(factor) * value
-                for factor, value in zip(row, values, strict=True)
-                if factor
-            ),
-            start=jnp.zeros((), values[0].dtype),
-        )
-        for row in matrix
-    ]
+    zero = jnp.zeros((), values[0].dtype)
+    combinations = []
+    for row in matrix:
+        terms = (float(f) * v for f, v in zip(row, values, strict=True) if f)
+        combinations.append(sum(terms, start=zero))
+    return combinations
 
 
 def _unstack(values: Array, axis: int = 0) -> list[Array]:

@@ -1,16 +1,18 @@
 """Dense and convolution layers of networks, laid out for many models at once.
 
-`architectures` builds networks of these. Dense activations are (features, examples),
-convolutions (channels, examples, rows, columns): under `vmap` over models, which share
-the input, the first layer is then one large matrix product.
+Dense activations are (features, examples), convolutions (channels, examples, rows,
+columns); see `architectures`.
 """
 
+import itertools
 import math
 from collections.abc import Callable
 
 import haiku as hk
 import jax.numpy as jnp
 from jaxtyping import Array
+
+Initialiser = Callable[[int], hk.initializers.Initializer]
 
 
 class Dense(hk.Module):
@@ -19,12 +21,7 @@ class Dense(hk.Module):
     Weights w (`in`, `width`) by w_init(in), and b (`width`,), as in hk.Linear.
     """
 
-    def __init__(
-        self,
-        width: int,
-        w_init: Callable[[int], hk.initializers.Initializer],
-        name: str,
-    ) -> None:
+    def __init__(self, width: int, w_init: Initialiser, name: str) -> None:
         super().__init__(name=name)
         self.width, self.w_init = width, w_init
 
@@ -49,12 +46,7 @@ class Conv(hk.Module):
     """
 
     def __init__(
-        self,
-        channels: int,
-        size: int,
-        stride: int,
-        w_init: Callable[[int], hk.initializers.Initializer],
-        name: str,
+        self, channels: int, size: int, stride: int, w_init: Initialiser, name: str
     ) -> None:
         super().__init__(name=name)
         self.channels, self.size, self.stride = channels, size, stride
@@ -69,16 +61,12 @@ class Conv(hk.Module):
         """Return the patches (size * size * channels, examples, rows, columns)."""
         size, stride = self.size, self.stride
         rows, columns = ((extent - size) // stride + 1 for extent in inputs.shape[2:])
+        high, wide = stride * (rows - 1) + 1, stride * (columns - 1) + 1
+        taps = itertools.product(range(size), repeat=2)
         return jnp.concatenate(
             [
-                inputs[
-                    :,
-                    :,
-                    i : i + stride * (rows - 1) + 1 : stride,
-                    j : j + stride * (columns - 1) + 1 : stride,
-                ]
-                for i in range(size)
-                for j in range(size)
+                inputs[:, :, i : i + high : stride, j : j + wide : stride]
+                for i, j in taps
             ]
         )
 
@@ -92,7 +80,7 @@ class Conv(hk.Module):
 
 
 # Each takes the fan-in, by the definition of hk.Linear and hk.ConvND.
-INITIALISERS: dict[str, Callable[[int], hk.initializers.Initializer]] = {
+INITIALISERS: dict[str, Initialiser] = {
     "lecun_normal": lambda fan_in: hk.initializers.TruncatedNormal(
         1 / math.sqrt(fan_in)
     ),

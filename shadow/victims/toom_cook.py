@@ -1,6 +1,6 @@
 """Toom-Cook matrices for the CNN victim: a correlation in half the multiplications.
 
-`cnn_forms` applies them. For a kernel g of four taps and inputs x, the outputs
+For a kernel g of four taps and inputs x, the outputs
 
     y_o = sum_k g_k x_(o+k),    o = 0, 1, 2,    k = 0, ..., 3,
 

@@ -15,12 +15,8 @@ _ADDRESS = re.compile(r"0x[0-9a-f]+")
 def digest(function: Callable, *arguments: Any) -> str:
     """Hash a function's trace, and the arrays and numbers that it captures.
 
-    `victim`, `gradient_descent` and `reconn` call it. Functions with the same
-    operations have the same hash, in whatever file they are.
-
-    Args:
-      function: a function that JAX can trace.
-      arguments: arrays, or their shapes (`jax.ShapeDtypeStruct`).
+    Functions with the same operations have the same hash, in whatever file they are.
+    Arguments are arrays, or their shapes (`jax.ShapeDtypeStruct`).
     """
     trace = jax.make_jaxpr(function)(*arguments)
     hashed = hashlib.sha256(_ADDRESS.sub("", str(trace.jaxpr)).encode())

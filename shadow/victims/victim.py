@@ -1,15 +1,9 @@
-"""The `Victim`, a network under attack: its pure functions, and its weights theta.
-
-A victim is a pair of pure functions that training and attacks call, `init(key) ->
-params` and `apply(params, images) -> logits`, with a named layout of its weights as one
-vector. `architectures` builds the toolkit's victims, `adapters` those of other
-libraries.
-"""
+"""The `Victim`, a network under attack: its pure functions, and its weights theta."""
 
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -41,22 +35,13 @@ class Slice:
 
 @dataclasses.dataclass(frozen=True)
 class FirstLayer:
-    """A dense first layer, separated from the rest of the network.
+    """A dense first layer: the module `name` has its weights w (pixels, units).
 
-    Attributes:
-      name: module of its weights w (pixels, units).
-      after: (params without that w, products w^T x (units, examples)) -> logits.
+    `after` takes (params without that w, products w^T x (units, examples)) to logits.
     """
 
     name: str
     after: Callable[[Params, Array], Array]
-
-
-class FirstWeights(NamedTuple):
-    """The weights of a dense first layer: their slice of theta, and their shape."""
-
-    columns: slice
-    shape: tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -67,8 +52,6 @@ class Victim:
       init: key -> params.
       apply: (params, images (examples, height, width, channels)) -> logits
         (examples, classes). Pure.
-      image_shape: (height, width, channels).
-      num_classes: length of a row of logits.
       layout: the slices of theta, in order, without gaps.
       first: the first layer, where it is dense; lets A train in the span of the data
         (`shadow.training.gram_form`).
@@ -103,20 +86,17 @@ class Victim:
         """The hash of what the network computes and how it is initialised."""
         params = jax.eval_shape(self.init, jax.random.key(0))
         images = jax.ShapeDtypeStruct((2, *self.image_shape), jnp.float32)
-        parts = (
-            traces.digest(self.init, jax.random.key(0)),
-            traces.digest(self.apply, params, images),
-        )
-        return checks.fingerprint(parts)
+        init = traces.digest(self.init, jax.random.key(0))
+        return checks.fingerprint([init, traces.digest(self.apply, params, images)])
 
     @property
-    def first_weights(self) -> FirstWeights | None:
-        """The position of a dense first layer's weights in theta; None for others."""
+    def first_weights(self) -> tuple[slice, tuple[int, ...]] | None:
+        """Slice of theta and shape of a dense first layer's weights; None: no such."""
         if self.first is None:
             return None
         name = f"{self.first.name}/w"
         part = next(part for part in self.layout if part.name == name)
-        return FirstWeights(slice(part.start, part.stop), part.shape)
+        return slice(part.start, part.stop), part.shape
 
     @property
     def num_params(self) -> int:
@@ -128,11 +108,7 @@ class Victim:
         assert self.tapped is not None
         images = jax.ShapeDtypeStruct((num_images, *self.image_shape), jnp.float32)
         params = jax.eval_shape(self.init, jax.random.key(0))
-        _, shapes = jax.eval_shape(
-            lambda params, images: self.tapped(params, images, None),  # type: ignore[misc]
-            params,
-            images,
-        )
+        _, shapes = jax.eval_shape(self.tapped, params, images, None)
         return {name: jnp.zeros(shape.shape) for name, shape in shapes.items()}
 
     def flatten(self, params: Params) -> Float[Array, " params"]:
@@ -140,10 +116,7 @@ class Victim:
         return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(params)])
 
     def unflatten(self, weights: Float[Array, " params"]) -> Params:
-        """Return the parameters from theta, the inverse of `flatten`.
-
-        Raises: ValueError: `weights` has another length than theta.
-        """
+        """Return the parameters from theta. Raises: ValueError: another length."""
         if weights.shape != (self.num_params,):
             raise ValueError(
                 f"Expected weights of shape ({self.num_params},), got {weights.shape}."

@@ -53,12 +53,7 @@ def test_parts_are_disjoint_and_of_the_sizes_asked_for(sizes, seed, balanced):
 def test_a_longer_draw_of_shadows_begins_with_the_shorter_one(balanced):
     short, long = (
         data.split(
-            examples(),
-            num_fixed=7,
-            num_shadow=k,
-            num_test=5,
-            seed=3,
-            balanced=balanced,
+            examples(), num_fixed=7, num_shadow=k, num_test=5, seed=3, balanced=balanced
         )
         for k in (10, 30)
     )

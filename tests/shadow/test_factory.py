@@ -204,10 +204,7 @@ def test_small_blocks_are_filled_together(make, split, tmp_path):
             tmp_path / str(width), maker, split.shadow, block_size=6
         )
         commits = []
-        store.fill(
-            progress=False,
-            on_block=lambda commits=commits: commits.append(1),
-        )
+        store.fill(progress=False, on_block=lambda commits=commits: commits.append(1))
         assert len(commits) == store.num_blocks == 7
         stores.append(store.read())
     np.testing.assert_allclose(stores[0].weights, stores[1].weights, atol=1e-6)

@@ -188,17 +188,6 @@ def test_two_factories_do_not_share_a_store(split, tmp_path):
     np.testing.assert_array_equal(store.read().weights, first.train(targets))
 
 
-def test_another_theta_0_is_refused(split, tmp_path):
-    factory, targets = made(split)
-    store = open_store(tmp_path / "store", factory, targets)
-    start = factory.initialisation + np.float32(0.1)
-    other = dataclasses.replace(factory, start=start)
-    with pytest.raises(shadow.ConfigurationMismatchError, match="theta_0"):
-        store.filled_by(other)
-    with pytest.raises(shadow.ConfigurationMismatchError, match="theta_0"):
-        open_store(tmp_path / "store", other, targets)
-
-
 def test_a_block_without_numbers_is_refused(split, tmp_path):
     factory, targets = made(split)
     store = open_store(tmp_path / "store", factory, targets)

@@ -38,9 +38,7 @@ def test_workers_that_know_nothing_of_each_other(tmp_path, undisturbed):
     context = multiprocessing.get_context("spawn")
     processes = [
         context.Process(
-            target=Share(index, of=3),
-            args=(prepare,),
-            kwargs={"progress": False},
+            target=Share(index, of=3), args=(prepare,), kwargs={"progress": False}
         )
         for index in (0, 1)  # the third never comes
     ]

@@ -63,10 +63,7 @@ def write_csv(path, cells):
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
-        (
-            CELLS | {"label": [0, "", 1, 0]},
-            "no empty cells.*'label'.*such as row 2",
-        ),
+        (CELLS | {"label": [0, "", 1, 0]}, "no empty cells.*'label'.*such as row 2"),
         (CELLS | {"age": [30, None, 52, 41]}, "no empty cells.*'age'.*such as row 2"),
         (CELLS | {"label": [0.1, 0.2, 0.3, 0.4]}, "to hold classes"),
         (CELLS | {"age": [30, np.inf, 1, 2]}, "finite numbers.*'age'"),

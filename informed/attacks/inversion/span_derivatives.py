@@ -318,7 +318,7 @@ class Span:
         """Differentiate z a^T in the points, with a constant; (columns, params)."""
         unknown, victim = targets.shape[1], self.programs.victim
         assert victim.first_weights is not None
-        columns = victim.first_weights.columns
+        columns, _ = victim.first_weights
         known = np.zeros((unknown, len(basis), victim.num_params))
         for point in range(unknown):
             direct = basis[:, :, None] * targets[:, point]
