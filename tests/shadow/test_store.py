@@ -1,6 +1,11 @@
 import dataclasses
 import json
 import os
+import random
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import jax
@@ -10,9 +15,24 @@ import zarr
 
 import shadow
 from informed.experiment.training_settings import TrainingConfig
-from shadow import commits, files, merging
+from shadow import commits, files, merging, places
 from shadow.commits import Commit
 from shadow.training import gradient_descent
+
+PROGRAM = """
+import sys, jax, shadow
+pool = shadow.load("digits")
+split = shadow.split(pool, num_fixed=50, num_shadow=90, num_test=10, seed=0)
+victim = shadow.build_victim(
+    shadow.VictimConfig(widths=(5,)), image_shape=(8, 8, 1), num_classes=10)
+descent = shadow.GradientDescent(victim=victim, epochs=60)
+factory = shadow.Factory(algorithm=descent,
+    fixed=split.fixed, key=jax.random.key(0), width=4)
+store = shadow.Store.open(sys.argv[1], factory, split.shadow, block_size=4)
+print("ready", flush=True)
+store.fill(progress=False,
+    on_block=lambda: print("block", flush=True))
+"""
 
 
 def contents(folder: Path) -> dict[str, object]:
@@ -62,6 +82,47 @@ def fill(store, split, rng, blocks=None):
             block, weights[rows], split.shadow.images[rows], split.shadow.labels[rows]
         )
     return weights
+
+
+@pytest.mark.slow
+def test_kill_9_at_any_moment_loses_at_most_the_block_in_work(tmp_path):
+    """Real kills, at random moments; then byte for byte the store made in one go."""
+    rng = random.Random(0)
+
+    def run(name, kill_after=None):
+        process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, str(tmp_path / name)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        if kill_after is None:
+            output, _ = process.communicate()
+            assert process.returncode == 0
+            return output.count("block")
+        blocks = 0
+        while blocks < kill_after:
+            blocks += process.stdout.readline().startswith("block")
+        time.sleep(rng.random() * 0.03)
+        process.send_signal(signal.SIGKILL)
+        blocks += process.communicate()[0].count("block")
+        return blocks
+
+    total = run("whole")
+    assert total == 23
+    done = 0
+    for kill_after in (0, 3, 5, 4):
+        done += run("killed", kill_after)
+        if (tmp_path / "killed").exists():
+            store = shadow.Store(tmp_path / "killed")
+            present = total - len(store.missing())
+            # A block may be committed whose message the kill cut off.
+            assert done <= present <= done + 4
+            assert store.verify() == []
+    assert 0 < run("killed") < total, "went on where it was"
+    # Left by a kill in the middle of a file; in use they go after an hour.
+    places.Folder(tmp_path / "killed").remove_leftovers(age=0.0)
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
 
 
 def test_what_was_written_is_read(make, split, rng):
