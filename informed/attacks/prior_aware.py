@@ -49,9 +49,8 @@ class Evidence:
     """Evidence about the candidates from every step of some training runs.
 
     Attributes:
-      products: (runs, steps, candidates), a: the scalar product of each candidate's
-        clipped gradient with what the step reveals.
-      squared: (runs, steps, candidates), n: the squared norm of that gradient.
+      products: (runs, steps, candidates), a of the module docstring.
+      squared: (runs, steps, candidates), n.
     """
 
     products: Float[np.ndarray, "runs steps candidates"]
@@ -130,8 +129,6 @@ def play(
 ) -> tuple[Evidence, Int[np.ndarray, " runs"]]:
     """Train on a random candidate and collect the steps' evidence, in many runs.
 
-    The gradients of D_- are computed once per step, for release and adversary.
-
     Args:
       algorithm: private training (DP-SGD) of the network.
       fixed: the fixed set D_-.
@@ -149,12 +146,8 @@ def play(
     data = jnp.asarray(fixed.images), jnp.asarray(fixed.labels)
     count = len(fixed) + 1
 
-    def gradients(params: Params) -> Float[Array, "candidates params"]:
-        def one(image: Array, label: Array) -> Array:
-            single = steps.clipped_sum(params, image[None], label[None], None)
-            return victim.flatten(single)
-
-        return jax.vmap(one)(images, labels)
+    def gradient(params: Params, image: Array, label: Array) -> Array:
+        return victim.flatten(steps.clipped_sum(params, image[None], label[None], None))
 
     def run(key: Array) -> tuple[Array, Array, Array]:
         target_key, part_key, noise_key = jax.random.split(key, 3)
@@ -172,7 +165,7 @@ def play(
                 params, *data, None if part is None else part[:-1]
             )
             revealed = victim.flatten(jax.tree.map(jnp.subtract, noisy, known))
-            of_each = gradients(params)
+            of_each = jax.vmap(gradient, (None, 0, 0))(params, images, labels)
             mean = jax.tree.map(lambda leaf: leaf / steps.divisor(count), noisy)
             change, optimiser_state = optimise.update(mean, optimiser_state, params)
             state = optax.apply_updates(params, change), optimiser_state

@@ -2,9 +2,8 @@
 
 Runs play it as `glm`. THREAT: knows the known records D_- and the training algorithm A.
 The release is at the optimum of the penalised loss, so Theorem 1 (`theorems`) applies,
-whatever initialisation and optimiser were. If training stopped short of the optimum,
-the remaining gradient is attributed to the target; `residuals` bounds the squared
-relative error of this from below.
+whatever initialisation and optimiser were. If training stopped short of it, the
+remaining gradient is attributed to the target.
 """
 
 import numpy as np

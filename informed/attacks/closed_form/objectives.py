@@ -1,17 +1,16 @@
 """Solve the equations of a linear model's optimum for its unknown training row.
 
 `linear` and `theorems` call it; `pipelines` accepts the estimators of `OBJECTIVES`. It
-takes a linear model and all its training rows but one, the *target* (x, y), which it
-never sees. Parameters at the optimum satisfy
+takes all training rows but one, the *target* (x, y). Parameters at the optimum satisfy
 
     sum_i w_i loss'(s_i, y_i) (1, x_i) + (gradient of the penalty) = 0,
 
 where s_i is row i's score, w_i the weight of its class and loss' the loss's derivative
-by the score. `objectives` reads loss, penalties and weights off an estimator. `solve`
-computes the known rows' part of the sum. The rest must be the target's loss derivative
-times (1, x), so x is a quotient; with several outputs, a least-squares quotient. The
-label follows from the loss derivative and the score at x. Any real-valued label is
-consistent; a class label must come out as a class, up to the solver's error.
+by the score. The known rows' part of the sum can be computed. The rest must be the
+target's loss derivative times (1, x), so x is a quotient; with several outputs, a
+least-squares quotient. The label follows from the loss derivative and the score at x.
+Any real-valued label is consistent; a class label must come out as a class, up to the
+solver's error.
 
 Source: Balle et al. 2022, Theorem 1, for any smooth loss and any number of outputs.
 """
@@ -112,15 +111,13 @@ class Quotient:
     Attributes:
       row: (features,), the target's features.
       label: (outputs,), its label as numbers, encoded as in `Objective.labels`.
-      slope: (outputs,), its loss derivative times its weight.
       violation: how far the computed label is from a class; 0 for real-valued labels.
-      slopes, share: the known rows' loss derivatives and the residual gradient; see
-        `Objective.gradients`.
+      slopes, share: see `Objective.gradients`; the target's loss derivative times its
+        weight is the first column of `share`.
     """
 
     row: np.ndarray
     label: np.ndarray
-    slope: np.ndarray
     violation: float
     slopes: np.ndarray
     share: np.ndarray
@@ -132,10 +129,8 @@ def solve(
     """Solve the optimum's equations for the target and its label.
 
     Args:
-      objective: the training objective.
       known: (known, features), the known rows.
-      coef: (outputs, features), the released coefficients.
-      intercept: (outputs,), the released intercepts.
+      coef, intercept: (outputs, features) and (outputs,), as released.
     Raises: ReconstructionImpossibleError: the target's loss derivative is lost in
       rounding.
     """
@@ -154,12 +149,7 @@ def solve(
     slope = share_0 / objective.target_weight
     label, violation = objective.loss.label(slope, row @ coef.T + intercept)
     return Quotient(
-        row=row,
-        label=label,
-        slope=share_0,
-        violation=violation,
-        slopes=slopes,
-        share=share,
+        row=row, label=label, violation=violation, slopes=slopes, share=share
     )
 
 
@@ -170,8 +160,7 @@ def objectives(model: Any, labels: np.ndarray) -> list[Objective]:
       model: a fitted estimator of a type in `OBJECTIVES`.
       labels: (known,) or (known, outputs), as its `fit` received them.
     Returns: one objective; with class weights, one per class that the target may have.
-    Raises:
-      ReconstructionImpossibleError: the objective is not smooth, or not handled.
+    Raises: ReconstructionImpossibleError: the objective is not smooth, or not handled.
       ValueError: a label that is none of the model's classes.
     """
     terms = OBJECTIVES[type(model).__name__](model, len(labels) + 1)
@@ -204,14 +193,8 @@ def objectives(model: Any, labels: np.ndarray) -> list[Objective]:
     candidates = []
     for k, label in enumerate(classes):
         of_class = _class_weights(model, np.append(places, k))
-        candidates.append(
-            Objective(
-                **terms,
-                weights=of_class[places],
-                target_weight=of_class[k],
-                target_label=label,
-            )
-        )
+        terms |= {"weights": of_class[places], "target_weight": of_class[k]}
+        candidates.append(Objective(**terms, target_label=label))
     return candidates
 
 

@@ -2,8 +2,8 @@
 
 The closed form (`linear`) is exact at an optimum. If the solver stops short of it, a
 gradient remains, which shifts the computed row. Refitting the model with a nearby
-candidate leaves almost the same gradient and shift, so the difference corrects the
-candidate. `linear` calls `refine`; `span.linear_fit` only `refit`.
+candidate leaves almost the same shift, so the difference corrects the candidate.
+`linear` calls `refine`; `span.linear_fit` only `refit`.
 Source: ours, with Anderson acceleration.
 """
 
@@ -17,11 +17,9 @@ from sklearn import base
 # All lengths are in column spreads. Steps must be below this before they are
 # accelerated. Acceleration from farther away fails, and each step costs a refit.
 _NEAR = 0.5
-# Largest number of plain refits.
-_PLAIN = 40
-# Largest number of accelerated refits; plain steps diverge along fewer directions. A
-# head on sentence embeddings (n = 2 d) converged after 25.
-_MEMORY = 80
+# Largest number of plain refits, and of accelerated ones. A head on sentence embeddings
+# (n = 2 d) converged after 25 of these.
+_PLAIN, _MEMORY = 40, 80
 # Give up after this many accelerated steps without a new smallest one. The head above
 # had three of them in a row.
 _PATIENCE = 15
@@ -37,14 +35,10 @@ _FLOOR = 1e-9
 def refit(
     model: Any, known: Any, labels: Any, row: np.ndarray, label: Any, at: int = -1
 ) -> Any:
-    """Fit a clone of a model to the known rows and a candidate.
+    """Fit a clone of a model to the known rows and a candidate row.
 
     Args:
-      model: the fitted estimator.
-      known: (known, features).
       labels: (known,) or (known, outputs).
-      row: (features,), the candidate for the missing row.
-      label: the candidate's label.
       at: the candidate's position among the rows; -1: the last.
     """
     at = known.shape[0] if at < 0 else at
@@ -64,13 +58,11 @@ def refine(
     stored: Any,
     scale: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Solve train(z) = stored, where `invert` is an approximate inverse of `train`.
-
-    We iterate z <- z + invert(stored) - invert(train(z)); see the module's docstring.
+    """Solve train(z) = stored by z <- z + invert(stored) - invert(train(z)).
 
     Args:
       invert: model -> (unknowns,), the closed form's row and output; NaN if there is
-        none.
+        none. An approximate inverse of `train`.
       train: (unknowns,) -> model, the refit with this row and output.
       stored: the released model.
       scale: (unknowns,), the spread of each unknown among the known rows.
@@ -79,7 +71,6 @@ def refine(
     """
     goal = invert(stored)
     z = goal.copy()
-    # Fixed-point iteration: z moves by the error of the closed form after a refit.
     steps: list[np.ndarray] = []
     sizes: list[float] = []
     stalled = False
@@ -113,15 +104,13 @@ def _accelerated(
     goal: np.ndarray,
     scale: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Refine by Anderson's acceleration, which uses all previous steps.
+    """Refine by Anderson's acceleration (1965), of type II, undamped.
 
     Plain steps diverge along the few directions in which the solver's remaining
     gradient depends on the row. Differences of steps give the slopes there, so one
     refit is needed for each of these directions, not for every unknown.
 
     Returns: z and its error, as `refine`; None if the steps don't get small.
-    Source: Anderson, Iterative procedures for nonlinear integral equations, J. ACM 12,
-      1965; of type II, undamped.
     """
     z = goal / scale
     places: list[np.ndarray] = []

@@ -101,13 +101,11 @@ def _error(
 
 
 def _few_values(known: np.ndarray) -> np.ndarray:
-    """Return, per column, whether two of its rows are likely to share a value.
-
-    Constant columns don't count: any wrong value changes their variance.
-    """
+    """Return, per column, whether two of its rows are likely to share a value."""
     few = []
     for column in known.T:
         _, counts = np.unique(column, return_counts=True)
         alike = float((counts**2).sum()) / len(column) ** 2
+        # Any wrong value changes the variance of a constant column.
         few.append(len(counts) > 1 and alike > _MOST_ALIKE)
     return np.array(few, bool)

@@ -54,12 +54,10 @@ class GlmReconstruction:
         worse conditioned.
       gradient_norm: lower bound on the objective's gradient at the released parameters,
         from what no target could explain: a label between the classes, or a residual
-        gradient that is no product of features and residual. Never below the rounding
-        of the arithmetic. None if any gradient could be a target's, as with real
-        labels: then it is unknown how accurately the model was solved, and whether the
-        fixed set is the right one.
-      implied_error: the relative error of x that `gradient_norm` implies; None if
-        `gradient_norm` is None.
+        gradient that is no product of features and residual. Never below rounding. None
+        if any gradient could be a target's, as with real labels: then it is unknown how
+        accurately the model was solved, and whether the fixed set is the right one.
+      implied_error: the relative error of x that `gradient_norm` implies, or None.
     """
 
     x: np.ndarray
@@ -143,12 +141,9 @@ def reconstruct_softmax(
 
 
 def judge(objective: Objective, quotient: Quotient, y: Any) -> GlmReconstruction:
-    """Estimate the error of the closed form's target.
-
-    Args:
-      y: the target's label; for Poisson regression, rounded to a count.
-    """
-    residual = float(np.linalg.norm(quotient.slope))
+    """Estimate the error of the closed form's target, and round a Poisson label `y`."""
+    slope = quotient.share[:, 0]
+    residual = float(np.linalg.norm(slope))
     x, loss, violation = quotient.row, objective.loss, quotient.violation
     if loss is objectives.POISSON:
         y, raw = max(float(np.round(y)), 0.0), y
@@ -156,7 +151,7 @@ def judge(objective: Objective, quotient: Quotient, y: Any) -> GlmReconstruction
     gradient = None
     if loss is not objectives.SQUARED:
         gradient = violation * objective.target_weight
-        if len(quotient.slope) > 1:
+        if len(slope) > 1:
             # A target explains rank one; the remainder over |(1, x)| is gradient.
             singular = np.linalg.svd(quotient.share, compute_uv=False)
             gradient = float(singular[1] / np.hypot(1, np.linalg.norm(x)))
