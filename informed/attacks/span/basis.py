@@ -1,9 +1,8 @@
 """Project vectors off the span of the known rows.
 
-`direction`, `lattice`, `first_layers` and `linear_fit` use it. We compute with the
-n x n matrix of inner products of n known rows of d columns, so that no d x d matrix is
-needed. This squares the rows' condition number, so a projection is repeated on its
-result to remove what remains in the span.
+We compute with the n x n matrix of inner products of n known rows of d columns, so that
+no d x d matrix is needed. This squares the rows' condition number, so a projection is
+repeated on its result to remove what remains in the span.
 """
 
 import dataclasses
@@ -46,7 +45,12 @@ class Basis:
     @classmethod
     def of(cls, rows: Rows) -> "Basis":
         """Prepare the projection off (rows, features)."""
-        scaled, scale = _in_units(rows)
+        rows = np.asarray(rows, np.float64)
+        scale = np.abs(rows).max(axis=0, initial=0.0)
+        # Columns of zeros get the median's unit.
+        filled = scale > 0
+        scale[~filled] = np.median(scale[filled]) if filled.any() else 1.0
+        scaled = rows / scale
         kept, factor = _independent(scaled @ scaled.T)
         return cls(scale=scale, kept=kept, rows=scaled[kept], factor=factor)
 
@@ -91,15 +95,6 @@ class Basis:
             half = linalg.solve_triangular(self.factor, rows, lower=True)
             squares[at : at + block] = np.einsum("ij,ij->j", half, half)
         return np.minimum(squares, 1.0)
-
-
-def _in_units(rows: Rows) -> tuple[Rows, np.ndarray]:
-    """Scale rows to each column's largest value; columns of zeros: the median's."""
-    rows = np.asarray(rows, np.float64)
-    largest = np.abs(rows).max(axis=0, initial=0.0)
-    filled = largest > 0
-    largest[~filled] = np.median(largest[filled]) if filled.any() else 1.0
-    return rows / largest, largest
 
 
 def _independent(products: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,8 +1,7 @@
 """Detect discrete columns of known rows: whole numbers, decimals, bytes and one-hots.
 
-The missing row is assumed to take such values too. `lattice` and `span_attack` call
-`of`. `lattice` completes the row's direction by these columns, and `guess_search`
-rounds a guess to them.
+The missing row is assumed to take such values too: `lattice` completes the row's
+direction by these columns, and `guess_search` rounds a guess to them.
 """
 
 import dataclasses
@@ -59,11 +58,6 @@ class Columns:
         )
 
     @property
-    def levels(self) -> Float[np.ndarray, "levels features"]:
-        """All values in steps, ascending; columns of fewer values go above `high`."""
-        return self.low + np.arange(int((self.high - self.low).max()) + 1)[:, None]
-
-    @property
     def digits(self) -> float:
         """Decimal digits needed to index all possible rows."""
         free = self.discrete.copy()
@@ -80,11 +74,7 @@ class Columns:
 
 
 def of(known: Any) -> Columns | None:
-    """Detect the discrete columns of the known rows; None: there are none.
-
-    Args:
-      known: (known, features).
-    """
+    """Detect discrete columns of known rows (known, features); None: there are none."""
     rows = np.asarray(known, np.float64)
     features = rows.shape[1]
     step = np.ones(features)
@@ -106,7 +96,13 @@ def of(known: Any) -> Columns | None:
         discrete &= high > low
     if not discrete.any():
         return None
-    low, high = _shared(discrete, step, low, high)
+    # Columns of one step share a range; of whole numbers, small ranges only.
+    for unit in np.unique(step[discrete]):
+        alike = discrete & (step == unit)
+        if unit == 1:
+            alike &= (low >= 0) & (high < _ALIKE)
+        if alike.any():
+            low[alike], high[alike] = low[alike].min(), high[alike].max()
     return Columns(
         discrete=discrete,
         step=step,
@@ -120,20 +116,6 @@ def _multiples(rows: np.ndarray, unit: float) -> np.ndarray:
     """Return which columns hold multiples of a unit, to single precision."""
     apart = np.abs(rows - np.round(rows / unit) * unit)
     return np.asarray(apart.max(axis=0, initial=0) < 1e-7)
-
-
-def _shared(
-    discrete: np.ndarray, step: np.ndarray, low: np.ndarray, high: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Share a range among columns of one step; of whole numbers, small ranges only."""
-    low, high = low.copy(), high.copy()
-    for unit in np.unique(step[discrete]):
-        alike = discrete & (step == unit)
-        if unit == 1:
-            alike &= (low >= 0) & (high < _ALIKE)
-        if alike.any():
-            low[alike], high[alike] = low[alike].min(), high[alike].max()
-    return low, high
 
 
 def _one_hots(rows: np.ndarray, binary: np.ndarray) -> tuple[np.ndarray, ...]:

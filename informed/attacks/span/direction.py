@@ -36,9 +36,8 @@ _ABOVE_NOISE = 2.0
 # models of tests/informed/attacks/span stay below it.
 _TRAINING = 32
 # Shares (coefficients of rows), relative to the largest: below `_NONE` they are zero,
-# and closer than `_EQUAL` they are equal. Rows of unequal shares have a direction each.
-# `_OFTEN` is the share of known rows that may be equal beyond chance; above `_COARSE`,
-# equality by chance is too frequent to judge.
+# and closer than `_EQUAL` they are equal. `_OFTEN` is the share of known rows that may
+# be equal beyond chance; above `_COARSE`, chance makes equality too frequent to judge.
 _NONE, _EQUAL, _OFTEN, _COARSE = 1e-7, 1e-10, 0.02, 0.1
 # Largest number of known rows; their inner products take 3 GiB.
 _MOST = 20_000
@@ -91,10 +90,8 @@ class Direction:
     def alone(self) -> bool:
         """Whether the layer would have shown any further unknown row.
 
-        It would if there are more free outputs than unknown rows: then rows have
-        different gradients there, and two rows give rank two. With one output, two rows
-        give one direction between them. Rows of equal weight are an exception: see
-        `equal`.
+        It would if there are more free outputs than unknown rows, unless rows have
+        equal weight; see `equal`.
         """
         values = np.linalg.svd(self.shares, compute_uv=False)
         # Outputs that always move together, such as those of two classes, count once.
@@ -121,9 +118,8 @@ class Direction:
             return True
         there = there / sizes.max()
         # Opposite weights are equal weights of rows with the other label.
-        there = there * np.sign(
-            there[np.abs(there).argmax(axis=0), range(len(there.T))]
-        )
+        largest = np.abs(there).argmax(axis=0)
+        there = there * np.sign(there[largest, range(len(largest))])
         level = max(_EQUAL, 10 * self.error)
         free = (np.linalg.svd(there, compute_uv=False) > 1e-6).sum()
         by_chance = there.shape[1] * level ** float(free)
@@ -137,9 +133,8 @@ class Direction:
     def untrained(self) -> Int[np.ndarray, " named"]:
         """Positions of known rows that left no trace in the layer.
 
-        Their coefficients are combinations of the unknown rows'. Altered rows are among
-        them, and rows that training omitted. Empty if there are no more outputs than
-        unknown rows, because then this holds for every row.
+        Altered rows are among them, and rows that training omitted. Empty if there are
+        no more outputs than unknown rows: no output tells rows apart.
         """
         if self.rank >= len(self.shares):
             return np.zeros(0, int)
@@ -169,9 +164,8 @@ def read(
         span, such as D_- with one of its rows duplicated; None: zeros.
       deviation: standard deviation of noise on the weights, overall or per column;
         None: that of their rounding, which is detected.
-    Raises:
-      ReconstructionImpossibleError: the known rows span all features. LimitError: more
-        than 20,000 known rows. NoTraceError: nothing above rounding is off the span.
+    Raises: ReconstructionImpossibleError: the known rows span all features. LimitError:
+      more than 20,000 known rows. NoTraceError: nothing above rounding is off the span.
       ValueError: shapes that don't belong together.
     """
     weights = np.atleast_2d(np.asarray(weights))
@@ -199,9 +193,9 @@ def read(
     scaled = change / basis.scale
     shares, off = basis.split(scaled)
     upper, singular, right = np.linalg.svd(off, full_matrices=False)
-    rounding = (
-        written.deviation if deviation is None else np.full_like(change, deviation)
-    )
+    rounding = written.deviation
+    if deviation is not None:
+        rounding = np.full_like(change, deviation)
     sizes = np.sqrt(shares**2 @ (basis.rows**2) + scaled**2)
     # Weights stored in single precision may have been trained in it.
     eps = _EPS32 if written.name == "float32" else EPS
@@ -248,15 +242,12 @@ class Ranking(NamedTuple):
 
 
 def rank(direction: Direction, gallery: Float[np.ndarray, "rows features"]) -> Ranking:
-    """Rank rows by the angle to the missing rows.
+    """Rank rows (rows, features) by the angle to the missing rows.
 
-    With several missing rows, a row is named if it lies in their span.
-
-    Args:
-      gallery: (rows, features), candidates as the layer gets them.
-    Returns: the ranking. A row is named only if its angle is within ten times the
-      direction's error and a random row's wouldn't be. Equal rows, multiples, and
-      rows that differ by a combination of known ones are named together.
+    A row is named only if its angle is within ten times the direction's error and a
+    random row's wouldn't be. With several missing rows, it is named if it lies in their
+    span. Equal rows, multiples, and rows that differ by a combination of known ones are
+    named together.
     """
     sines = np.ones(gallery.shape[0])
     for at in range(0, len(sines), _BLOCK):

@@ -1,8 +1,7 @@
 """Select first layers whose weights change by combinations of training records only.
 
-`span_attack` calls `find` and reads the target from these layers. Other layers leave
-the records' span, as under Adam, which updates by coordinate. Two trainings show which
-do, and those layers aren't used.
+Other layers leave the records' span, as under Adam, which updates by coordinate. Two
+trainings show which do.
 """
 
 import dataclasses
@@ -32,8 +31,7 @@ class Layer:
     Attributes:
       part: the layer's place in theta.
       start: (units, features), its weights after training on known records, one twice.
-      deviation: (features,), bound on the rounding error of each column's weights:
-        `SPREAD` times that of the two trainings.
+      deviation: (features,), bound on the rounding error of each column's weights.
     """
 
     part: Slice
@@ -60,7 +58,6 @@ def find(
     with another. Both leave the same initial weights off the span of D_-.
 
     Args:
-      knowledge: D_-, the algorithm and its initialisation.
       known: (known, features), D_- as the layer gets it.
       key: draws the unknown randomness.
     Returns: the layers; why there are none, "" if there are some.
@@ -79,11 +76,9 @@ def find(
     start = knowledge.initialisation
     if start is not None and np.ndim(start) != 1:
         return [], "every release begins elsewhere"
-    parts = [
-        part
-        for part in knowledge.algorithm.layout(fixed)
-        if len(part.shape) == 2 and known.shape[1] in part.shape
-    ]
+    layout = knowledge.algorithm.layout(fixed)
+    width = known.shape[1]
+    parts = [p for p in layout if len(p.shape) == 2 and width in p.shape]
     if not parts:
         return [], "no dense layer meets the records"
     runs = adversary_runs(knowledge, jax.random.fold_in(key, 1), width=2)
@@ -94,17 +89,15 @@ def find(
     thetas = runs(fixed.images[pair, None], fixed.labels[pair, None], np.arange(2))
     layers, basis = [], Basis.of(known)
     for part in parts:
-        first, second = (_weights(part, theta, known.shape[1]) for theta in thetas)
+        first, second = (_weights(part, theta, width) for theta in thetas)
         change = (first.astype(np.float64) - second) / basis.scale
         off, size = basis.off(change), float(np.linalg.norm(change))
         # Training changed nothing, or moved the layer off the span of its rows.
         if not size > 0 or not float(np.linalg.norm(off)) / size <= _OFF:
             continue
-        free = max(1, known.shape[1] - len(basis))
-        deviation = np.sqrt((off**2).sum() / (len(off) * free))
-        layers.append(
-            Layer(part=part, start=first, deviation=SPREAD * deviation * basis.scale)
-        )
+        free = max(1, width - len(basis))
+        deviation = SPREAD * np.sqrt((off**2).sum() / (len(off) * free)) * basis.scale
+        layers.append(Layer(part=part, start=first, deviation=deviation))
     if layers:
         return layers, ""
     return [], (

@@ -1,16 +1,14 @@
 """Find a missing row of whole numbers (genotypes, pixels in bytes) from its direction.
 
 The direction is all that released weights show of the row: its part off the known rows'
-span, without length or sign. `linear_fit` and `span_attack` call `complete`.
-
-The row lies on a grid, and in the (n + 1)-dimensional span of the n known rows and the
-direction, out of d dimensions. We alternate rounding and projection, from the known
-rows' mean and then from what message passing expects. The result is `sure` if the
-remaining d - n - 1 equations hold to more digits than index a row of the grid, and all
-to the direction's precision: one wrong value in a known row would violate one of them.
-`certified` also needs that no combination with known rows is another solution
-(`uniqueness`), that all columns are settled, and that a single output can't hide an
-error or a sum of rows.
+span, without length or sign. The row lies on a grid, and in the (n + 1)-dimensional
+span of the n known rows and the direction, out of d dimensions. We alternate rounding
+and projection, from the known rows' mean and then from what message passing expects.
+The result is `sure` if the remaining d - n - 1 equations hold to more digits than index
+a row of the grid, and all to the direction's precision: one wrong value in a known row
+would violate one of them. `certified` also needs that no combination with known rows is
+another solution (`uniqueness`), that all columns are settled, and that a single output
+can't hide an error or a sum of rows.
 
 Message passing. The direction is w = a P z: the missing row z, projected off the span
 by P, times an unknown factor a (the *share*): d - n equations for d columns of few
@@ -75,8 +73,7 @@ def complete(direction: Direction, known: Any) -> Completion | None:
     """Complete the row of the grid on which rounding and projection agree.
 
     Args:
-      direction: the direction of one missing row.
-      known: (known, features), the rows that span its basis.
+      direction: the direction of one missing row off the rows known (known, features).
     Returns: its best row, with whether it is certified and why; None: no columns are
       discrete, or too few, or only known rows were reached.
     """
@@ -93,8 +90,7 @@ def complete(direction: Direction, known: Any) -> Completion | None:
         apart = lattice.distance(row)
         # Known rows are on the grid and in the span too, but aren't the target.
         if apart < distance and not lattice.spanned(row):
-            best, distance = row, apart
-            sure = lattice.sure(best, distance)
+            best, distance, sure = row, apart, lattice.sure(row, apart)
         if sure:
             break
     if best is None:
@@ -105,11 +101,9 @@ def complete(direction: Direction, known: Any) -> Completion | None:
     # With one output, an error in a known row's columns off the grid would not show.
     certified = unique and bool(settled.all()) and bool(grid.all() or direction.alone)
     if certified:
-        why = (
-            f"{lattice.equations} equations more than unknowns hold to"
-            f" {digits(lattice.equations, distance) / lattice.equations:.1f}"
-            " digits each"
-        )
+        count = lattice.equations
+        why = f"{count} equations more than unknowns hold to"
+        why += f" {digits(count, distance) / count:.1f} digits each"
     elif unique and settled.all():
         why = "with one output another error of a known row may be in what is measured"
     elif unique:
@@ -149,12 +143,7 @@ class Lattice:
         rows: Float[np.ndarray, "known features"],
         columns: Columns,
     ) -> None:
-        """Restrict a direction to the columns that are discrete.
-
-        Args:
-          direction: the direction of one missing row.
-          rows: the known rows, which span its basis.
-        """
+        """Restrict a direction and the known rows to the discrete columns."""
         grid = columns.discrete
         self._grid, self._all = grid, grid.all()
         self.rows = rows if self._all else rows[:, grid]
@@ -207,8 +196,7 @@ class Lattice:
     def unique(self, row: np.ndarray, *, sums: bool) -> bool:
         """Return whether a limited search shows no other row of the grid as near.
 
-        Args:
-          sums: whether `row` may be the sum of two rows.
+        `sums`: whether `row` may be the sum of two rows.
         """
         middle = self.columns.step * (self.columns.low + self.columns.high)
         scaled = middle / self.scale
@@ -266,8 +254,8 @@ def _starts(lattice: Lattice) -> Iterator[np.ndarray]:
 def _of_least_sum(rows: np.ndarray, off: np.ndarray) -> np.ndarray | None:
     """Minimise the sum of off + V^T c, no entry negative; None: infeasible.
 
-    Entries are weighted by the inverse of the number of known rows V that have them.
-    A linear program in c; with the entries as unknowns it takes ten times as long.
+    Entries are weighted by the inverse of the number of known rows V that have them. As
+    a linear program in c it takes a tenth of the time of one in the entries.
     """
     used = (rows != 0).any(axis=0)
     some = sparse.csc_array(rows[:, used])
@@ -296,14 +284,13 @@ def _rounded(lattice: Lattice, start: np.ndarray) -> np.ndarray:
 def messages(lattice: Lattice) -> Iterator[Float[np.ndarray, " features"]]:
     """Yield expected rows, in units, by message passing with both signs.
 
-    It yields nothing if the known rows are equal, or if the values don't fit into
-    memory.
+    There are none if the known rows are equal, or the values don't fit into memory.
     """
     columns, known = lattice.columns, len(lattice.rows)
     few = columns.high - columns.low + 1
     if not (lattice.expected > 0 and float(few.max()) * len(few) <= _LARGEST):
         return
-    levels = columns.levels
+    levels = columns.low + np.arange(int(few.max()))[:, None]
     rows = np.round(lattice.rows / columns.step)
     often = np.stack([(rows == level).sum(axis=0) for level in levels])
     # Half a row is added to every level: levels that no known row has are rare.

@@ -1,10 +1,9 @@
 """Before an integer row is certified, check that no other row explains the direction.
 
-`lattice` withholds the certificate if one may. A direction shows neither length nor
-sign, so every s z + sum m_i k_i, of the result z and known rows k_i, has the same one;
-those on the grid are *rivals*. Combinations with one or two known rows are tried, after
-an estimate of their number by chance, which saves time. Combinations with more, and
-sums of missing rows, are only estimated.
+A direction shows neither length nor sign, so every s z + sum m_i k_i, of the result z
+and known rows k_i, has the same one; those on the grid are *rivals*. Combinations with
+one or two known rows are tried, after an estimate of their number by chance, which
+saves time. Combinations with more, and sums of missing rows, are only estimated.
 """
 
 from collections.abc import Iterator
@@ -36,8 +35,7 @@ def possible(
 
     Args:
       row: the reconstructed row, on the grid.
-      rows: the known rows.
-      columns: the values of the columns, all of them discrete.
+      rows: the known rows, in the same columns, all of them discrete.
       sums: whether the row may be the sum of two missing ones, as happens if training
         gave them equal weight.
     """
@@ -69,10 +67,9 @@ def _one(
     there: np.ndarray,
     columns: Columns,
 ) -> bool:
-    """Return whether the base plus a share of one of the rows is on the grid.
+    """Return whether the base plus a share of a row is on the grid.
 
-    Args:
-      there: positions of rows that aren't zero.
+    `there` are positions of rows that aren't zero.
     """
     if abs(share) == 1:
         some = _telling(base + share * rows[:_SAMPLED], columns)
