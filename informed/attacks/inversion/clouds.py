@@ -1,10 +1,9 @@
 """Least squares by clouds of training runs: for functions with kinks or no derivatives.
 
-`cloud_search` calls `minimise` with training as the function. A *cloud* is a set of
-random points around the best guess at which the function is run. Near a kink, a
-derivative is the slope of one piece only. A step needs the slope on the scale of the
-present error, so we regress the cloud's values on its points (`cloud_regression`). As
-the guess improves, the cloud shrinks:
+A *cloud* is a set of random points around the best guess at which the function, here
+training, is run. Near a kink, a derivative is the slope of one piece only. A step needs
+the slope on the scale of the present error, so we regress the cloud's values on its
+points (`cloud_regression`). As the guess improves, the cloud shrinks:
 
 - The step starts from the regression's own value at the centre, which averages over
   kinks, not from the run at the centre.
@@ -55,20 +54,18 @@ _FACTORS = np.array([1.0, 0.6, 0.3, 0.1, 1.5])
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CloudState:
-    """The state of a search, from which it can continue.
-
-    `slopes` are those of the last cloud's regression, or a first guess; `jacobian` has
-    all slopes there, known ones included. `error` is the distance to the solution that
-    the last cloud suggests, in standard deviations of the unknowns; if it is far above
-    1, the start was unsuccessful.
-    """
+    """The state of a search, from which it can continue."""
 
     u: Float[np.ndarray, " unknowns"]  # the nearest point so far
     value: Float[np.ndarray, " outputs"]  # the function there
     centre: Float[np.ndarray, " unknowns"]  # centre of the next cloud
+    # Those of the last cloud's regression, or a first guess.
     slopes: Float[np.ndarray, "features outputs"] | None
+    # All slopes there, known ones included.
     jacobian: Float[np.ndarray, "unknowns outputs"]
     radius: float = _RADIUS  # radius of the next cloud
+    # Distance to the solution that the last cloud suggests, in standard deviations of
+    # the unknowns; far above 1, the start was unsuccessful.
     error: float = np.inf
 
     @classmethod

@@ -1,8 +1,7 @@
 """The inversion's unknowns: principal components of images, scaled to unit variance.
 
 In these coordinates a target like the known images is about standard normal. So the
-prior is Gaussian, and least squares are well conditioned. `known_images` computes them,
-`shared_measurements` makes a `Space` for each search, `stationary_attack` does both.
+prior is Gaussian, and least squares are well conditioned.
 """
 
 import dataclasses
@@ -31,8 +30,8 @@ FREE_DEVIATION = 0.1
 class Coordinates:
     """Affine coordinates of one image: image = mean + u @ basis.
 
-    The basis vectors are orthogonal, the one of largest variance first. The length of
-    each is the standard deviation of images along it.
+    The basis vectors are orthogonal, the one of largest variance first, as long as the
+    standard deviation of images along them.
     """
 
     mean: Float[np.ndarray, " pixels"]
@@ -61,13 +60,7 @@ class Coordinates:
 
 
 class Space:
-    """Coordinates u of all unknown points, concatenated.
-
-    Attributes:
-      labels: (unknown,), labels of the unknown points.
-      size: number of coordinates of each point.
-      basis: (size, pixels), directions in which each point moves.
-    """
+    """Coordinates u of all unknown points, concatenated."""
 
     def __init__(
         self,
@@ -80,6 +73,7 @@ class Space:
         self.labels, self.size = labels, len(of_one)
         self._full, self._dimmed = of_one, of_one.without(black)
         self._centre = of_one.of(means)
+        # (size, pixels), directions in which each point moves.
         self.basis = self._dimmed.basis
 
     def images(self, u: Vectors) -> Images:
@@ -167,8 +161,8 @@ def principal_components(
 ) -> Coordinates:
     """Return the mean image, and principal components times their deviations.
 
-    Directions that hardly vary get the deviation `least`, in pixel values, so that the
-    components span all images.
+    The deviations are at least `least`, in pixel values, so that the components span
+    all images.
 
     Raises: ValueError: there is only one image.
     """

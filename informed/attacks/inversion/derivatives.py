@@ -1,6 +1,5 @@
 """The inversion's derivatives of training (A) in JAX: several ways, as they cost much.
 
-`shared_measurements` takes them by `retraining_of`:
 slopes, plain     forward mode; one run carries a block of tangents, so memory is a
                   block of optimiser states, whatever the number of epochs
 slopes, in span   if training keeps its first layer in the span of the data
@@ -156,12 +155,7 @@ class Differentiated(Retraining):
 
 
 def retraining_of(knowledge: Knowledge, **settings: Any) -> Retraining:
-    """Return A as the adversary runs it, with the best derivatives that A allows.
-
-    Args:
-      knowledge: needs fixed and algorithm.
-      settings: the other arguments of `Programs`.
-    """
+    """Return A with the best derivatives that it allows; settings: as of `Programs`."""
     algorithm = knowledge.algorithm
     if algorithm is None or algorithm.capabilities.differentiable:
         return Differentiated(DifferentiatedPrograms(knowledge, **settings))

@@ -1,7 +1,6 @@
 """Least squares by Gauss-Newton where the Jacobian is very expensive.
 
-`solving` and `stationary_attack` call it. Three choices suit a function that is a whole
-training run:
+Three choices suit a function that is a whole training run:
 
 - Several dampings of a step are evaluated at once, as one batch of runs: those around
   the previous best, and others only if the best is at their edge.
@@ -84,13 +83,11 @@ def minimise(
     Args:
       residuals: us (points, unknowns) -> (points, residuals), float64.
       linearise: u (unknowns,) -> derivatives there.
-      start: the starting point.
       steps: largest number of Jacobians; each may serve several cheap steps.
       enough: cost at which the search stops.
       give_up: the search ends when a step with a new Jacobian divides the cost by less
         than this.
       reach: points with a larger |u| than this and the start's are scaled down to it.
-      prior: weight of |u|^2.
       slopes: derivatives at the start; None: not computed yet.
       settle: new best point -> the same or a better one; None: no such refinement.
     Returns: the best point, and the latest derivatives.
@@ -100,11 +97,9 @@ def minimise(
     farthest = max(reach, np.linalg.norm(here.u))
     taken, jacobians, useful, damping = 0, 1, _LEAST_GAIN, len(DAMPINGS) // 2
     while here.cost > enough:
-        # Gauss-Newton steps with all dampings.
+        # Gauss-Newton steps with all dampings, scaled down to the reach.
         us = here.u + known.moves(here, prior)
-        lengths = np.linalg.norm(us, axis=1, keepdims=True)
-        # Scale points beyond the reach down to it.
-        us /= np.maximum(1, lengths / farthest)
+        us /= np.maximum(1, np.linalg.norm(us, axis=1, keepdims=True) / farthest)
         best, damping = _least(residuals, us, prior, damping, here.cost)
         gain = here.cost / best.cost if best.cost > 0 else np.inf
         if gain > 1:
@@ -247,11 +242,7 @@ class Slopes:
     ) -> tuple[Float[np.ndarray, " outputs"], Float[np.ndarray, " outputs"]]:
         """Condition u @ outputs on those of its entries that are known.
 
-        Args:
-          outputs: (unknowns, outputs), the change of outputs per unknown.
-          known: mask of known outputs.
-          gaps: the known values minus those at u.
-          variance: variance of the known values.
+        `gaps` are the known values minus those at u, `variance` is the known values'.
         Returns: the change of the posterior mean, and the remaining variances; see
           `posterior_variances`.
         """
@@ -295,8 +286,7 @@ def krylov(
     tried and Broyden's method can update it.
 
     Args:
-      push: v -> J v.
-      pull: r -> J^T r.
+      push, pull: v -> J v; r -> J^T r.
       slope: J^T residuals.
       dimensions: largest dimension of the space; smaller if it is exhausted.
     """
