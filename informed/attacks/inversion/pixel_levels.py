@@ -1,10 +1,8 @@
 """Round nearly exact images to the few values that pixels of digital images take.
-
 A *level* is such a value: eight-bit images are multiples of 1/255. If the known images
 lie on levels, we assume that the target does too. If an image is within half a level of
 the truth in every pixel, rounding it to levels gives the truth exactly, which the
-rounding of training would otherwise prevent. The inversion's searches and
-`stationary_attack` round; `certificate` also asks `agree`, `chance` and `expected_mse`.
+rounding of training would otherwise prevent.
 """
 
 import numpy as np

@@ -1,9 +1,8 @@
 """Fast derivatives of the weights in the target, for inversion of large trainings.
 
-`span_derivatives` asks `pays` and builds a `Response`; the other functions are its
-parts. Inversion needs the Jacobian of the trained weights in the target z. One target
-among thousands of known points (D_-) moves the weights little. So we linearise the
-gradient of D_- around training on D_- alone, which is at theta_t after t steps:
+Inversion needs the Jacobian of the trained weights in the target z. One target among
+thousands of known points (D_-) moves the weights little. So we linearise the gradient
+of D_- around training on D_- alone, which is at theta_t after t steps:
 
     g(theta_t + delta) = g(theta_t) + H_t delta
 
@@ -110,7 +109,7 @@ def trajectory_of(
     images: Array,
     labels: Array,
 ) -> Trajectory:
-    """Train on D_- alone; traced. Arguments as for `Response`, `rest` flat."""
+    """Train on D_- alone; traced. Arguments as of `Response`, `rest` flat."""
 
     def step(state: tuple, _: None) -> tuple[tuple, Trajectory]:
         here, optimiser_state = state
@@ -162,14 +161,11 @@ def moved_by(
     """Train a target against the response of D_-; traced.
 
     Args:
-      loss: the training loss.
-      optimise: an optimiser that is linear in gradient and parameters.
       shared: the trajectory without its weights; H_t (steps, size, size); the change of
         W^T by training on D_-, in the first directions (steps, units, rank); the first
         layer's outputs for the image of `around` (steps, units).
       around: the target whose outputs are in `shared`.
-      target: the target, which derivatives move away from `around`.
-      label: the target's label.
+      target, label: the target, which derivatives move away from `around`.
     """
     trajectory, hessians, leading, outputs = shared
     away = jax.tree.map(jnp.subtract, target, around)
@@ -244,13 +240,10 @@ class Response:
         """Train once, and take H_t at every step.
 
         Args:
-          first: the victim's first layer.
           optimise: an optimiser that is linear in gradient and parameters.
           epochs: steps of training.
-          w: (pixels, units), W_0.
-          rest: all other initial parameters.
-          images: (fixed, pixels), D_-.
-          labels: (fixed,), labels of D_-.
+          w, rest: W_0 (pixels, units), and all other initial parameters.
+          images, labels: D_-, (fixed, pixels) and (fixed,).
           lead: (rank, pixels), the first directions, orthonormal.
         """
         flat, self._unravel = ravel_pytree(rest)
@@ -317,8 +310,7 @@ def curvature(
     """Return the Hessian H at one step, a square matrix of size rank x units + others.
 
     Args:
-      gradients: (other parameters, outputs) -> gradients with respect to both.
-      rest: all other parameters, flat.
+      gradients: (`rest`, `outputs`) -> gradients with respect to both.
       outputs: (units, fixed), outputs of the first layer.
       thin: (fixed, rank), images in the first directions.
     """

@@ -1,10 +1,8 @@
 """The training algorithm A as the adversary runs it, as a function of unknown points.
 
-It returns the weights theta and their derivatives, so the inversion's solvers need to
-know nothing of training; `membership_attacks` uses it too. Randomness of A that the
-adversary doesn't know is drawn `draws` times, and theta is the mean over the draws.
-Noise of private training is omitted instead, which gives the same mean to first order.
-More draws measure how theta scatters.
+Randomness of A that the adversary doesn't know is drawn `draws` times, and the weights
+theta are the mean over the draws. Noise of private training is omitted instead, which
+gives the same mean to first order. More draws measure how theta scatters.
 
 `Programs` are compiled once for all releases; `Retraining` runs them from the initial
 weights theta_0 of one release. Its subclasses add derivatives of the whole training
@@ -43,23 +41,7 @@ Thetas = Float[np.ndarray, "points params"]
 
 
 class Programs:
-    """A, compiled as the adversary runs it, for all releases.
-
-    Attributes:
-      knowledge: what the adversary knows.
-      algorithm: A, as far as it is known.
-      fixed: the fixed set D_-.
-      num_params: length of theta.
-      averaged: whether A has unknown randomness, so that theta is a mean.
-      random: whether theta varies between runs with the same known inputs.
-      dtype: precision of A's images and weights.
-      initialisations: (1, params) or (releases, params), theta_0; None: unknown.
-      width: number of points trained at once.
-      num_draws: total number of draws of the unknown randomness.
-      num_averaged: number of draws that theta is the mean of.
-      rank: number of leading directions of the data in derivatives in span; None:
-        `RANK`.
-    """
+    """A, compiled as the adversary runs it, for all releases."""
 
     def __init__(
         self,
@@ -73,11 +55,13 @@ class Programs:
     ) -> None:
         """Check the adversary's knowledge; nothing is compiled yet.
 
-        Args: as the attributes, and
+        Args:
+          width: number of points trained at once.
           draws: draws of the unknown randomness, over which theta is averaged.
           key: makes these draws.
           noise_draws: trainings that measure how theta scatters; at least `draws` are
             run.
+          rank: leading directions of the data in derivatives in span; None: `RANK`.
         Raises: ValueError: fixed or algorithm is None.
         """
         require_told(knowledge, "fixed", "algorithm")
@@ -88,19 +72,18 @@ class Programs:
         self.algorithm, self.fixed = knowledge.algorithm, knowledge.fixed
         self.num_params = self.algorithm.layout(self.fixed)[-1].stop
         able = self.algorithm.capabilities
-        needed = {
-            "initialisation": knowledge.initialisation,
-            "key": knowledge.training_key,
-        }
+        start = knowledge.initialisation
+        needed = {"initialisation": start, "key": knowledge.training_key}
         drawn = any(needed[name] is None for name in able.random)
+        # Whether A has unknown randomness, so that theta is a mean; whether theta
+        # varies between runs with the same known inputs.
         self.averaged = drawn or not able.deterministic
         self.random = self.averaged or able.noisy
         # In float64 where JAX has it enabled, for an A that computes in it.
         self.dtype = jnp.result_type(float) if able.batched else np.float32
-        start = knowledge.initialisation
         if start is not None:
             start = np.atleast_2d(start).astype(self.dtype)
-        self.initialisations = start
+        self.initialisations = start  # (1 or releases, params); None: unknown
         self.num_draws = max(draws, noise_draws) if self.random else 1
         self.num_averaged = draws if self.averaged else 1
         self._keys = jax.random.split(key, self.num_draws)
@@ -156,12 +139,8 @@ class Retraining:
     """A as the adversary runs it on one release; its subclasses add derivatives.
 
     Attributes:
-      programs: A, compiled for all releases.
-      release: number of the release whose theta_0 the runs start from.
       initialisation: (params,), theta_0; None: unknown.
       draw_numbers: numbers of the draws that theta is the mean over.
-      random: whether theta varies between runs with the same known inputs.
-      num_params: length of theta.
       runs: number of trainings so far.
       by_response: whether slopes along one unknown point are approximate; see
         `response`.
@@ -241,5 +220,4 @@ class Retraining:
 
     def local(self, images: Unknowns, labels: Labels, basis: Basis) -> Local | None:
         """Return the part of `slopes` that kinks don't affect; None: there is none."""
-        del images, labels, basis
         return None

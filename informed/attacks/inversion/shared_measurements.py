@@ -1,14 +1,10 @@
 """Measure training once for all releases that start from the same initial weights.
 
-By these measurements the inversion chooses between its two engines, derivatives and the
-derivative-free search, which trains on random clouds of images around a guess
-(`clouds`). `training_inversion` makes one object per theta_0.
-
-A is the training algorithm, which the adversary can run. A release is one model: theta
-= A(D_- + z) for known images D_- and unknown ones z. Measured on first use: theta and
-its Jacobian at each class's mean image, theta of known images and of a black one, and
-how nonlinear training is. A runs on images that the adversary has or constructs; only
-theta of a release is used.
+By these measurements the inversion chooses between its two engines, derivatives and
+clouds. Measured on first use: the released weights theta and their Jacobian at each
+class's mean image, theta of known images and of a black one, and how nonlinear training
+(A) is. A runs on images that the adversary has or constructs; only theta of a release
+is used.
 """
 
 import functools
@@ -53,17 +49,7 @@ _REACH, _FAR = 2.5, 100.0
 
 
 class SharedMeasurements:
-    """Known images, A, and the measurements cached so far.
-
-    Attributes:
-      config: the attack's settings.
-      knowledge: what the adversary knows.
-      runs: A as the adversary runs it.
-      known: D_- and public images.
-      num_classes: number of possible labels.
-      start_key: random key of further starts.
-      at_means: label -> theta and its Jacobian at the class's mean image, if measured.
-    """
+    """Known images, A, and the measurements cached so far."""
 
     def __init__(
         self,
@@ -74,11 +60,8 @@ class SharedMeasurements:
     ) -> None:
         """Prepare the cache; nothing is trained yet.
 
-        Args:
-          config: the attack's settings.
-          knowledge: needs fixed and algorithm.
-          key: draws the unknown randomness of A, and further starts.
-          runs: A, compiled already; None: compile it.
+        `key` draws the unknown randomness of A, and further starts; `runs` is A if it
+        is compiled already.
         """
         self.config, self.knowledge, self._key = config, knowledge, key
         draw_key, self.start_key = jax.random.split(key)
@@ -100,6 +83,7 @@ class SharedMeasurements:
             never_lit=np.asarray(dark & (self._first_weights is not None)),
             use_levels=config.levels,
         )
+        # Label -> theta and its Jacobian at the class's mean image, if measured.
         self.at_means: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self._shadows: dict[int, LabelShadows] = {}
 
@@ -147,10 +131,7 @@ class SharedMeasurements:
 
     @functools.cached_property
     def curvature(self) -> float:
-        """Second differences of theta over first ones, at mean images.
-
-        A few per cent for smooth training, 50-100 % for ReLU or chaotic training.
-        """
+        """Second differences of theta over first ones, at mean images."""
         quotients = [
             np.linalg.norm(second, axis=1) / np.linalg.norm(first, axis=1)
             for _, first, second in self._differences

@@ -1,7 +1,6 @@
 """The inversion's search by derivatives: from a start to a candidate, in stages.
 
-`training_inversion` calls `solve` for each start: labels, and images to begin at. Each
-stage is a least-squares problem in the leading components of every unknown point:
+Each stage is a least-squares problem in the leading components of every unknown point:
 
     |W (A(D_- + z(u)) - theta)|^2 + prior |u|^2
 
@@ -193,13 +192,11 @@ def solve(problem: Problem, start: Start) -> Candidate:
 def _most_probable(problem: Problem, start: Start) -> Candidate:
     """Find the most probable target if A has unknown randomness.
 
-    It has as many components as the draws can resolve. The noise is estimated at the
-    start, and again at the first solution.
+    The noise is estimated at the start, and again at the first solution.
     """
     space, runs, labels = problem.space, problem.runs, problem.space.labels
     programs = runs.programs
-    components = max(1, programs.num_draws // (2 * len(labels)))
-    components = min(components, space.size)
+    components = min(max(1, programs.num_draws // (2 * len(labels))), space.size)
     u, slopes = space.of(start.images), None
     for _ in range(2):
         images = space.images(u)

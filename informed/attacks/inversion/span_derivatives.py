@@ -1,14 +1,14 @@
 """Cheap derivatives of trained weights in the target, in the span of the data.
 
-`derivatives` uses it for full-batch gradient descent with a dense first layer of
-weights W, starting at W_0, on known images X. A target z matters only through X z,
-W_0^T z and z^T z (`shadow.training.gram_form`). X z varies in few directions, so `rank
-+ units + 1` tangents give all columns of the Jacobian: 111 instead of 784 on MNIST,
-each with a product of rank `rank` instead of the Gram matrix. Neglected terms are of
-second order in the neglected standard deviations of the data: on MNIST at a fixed set
-of 1,000 and rank 100, the largest eigenvalue of the Jacobian's relative error is 0.2.
-D_- are the known images, theta the trained weights. W ends at c W_0 + X^T A + z a^T; c
-is from weight decay, A and a are the *coefficients* of known images and target.
+This is for full-batch gradient descent with a dense first layer of weights W, starting
+at W_0, on known images X. A target z matters only through X z, W_0^T z and z^T z
+(`shadow.training.gram_form`). X z varies in few directions, so `rank + units + 1`
+tangents give all columns of the Jacobian: 111 instead of 784 on MNIST, each with a
+product of rank `rank` instead of the Gram matrix. Neglected terms are of second order
+in the neglected standard deviations of the data: on MNIST at a fixed set of 1,000 and
+rank 100, the largest eigenvalue of the Jacobian's relative error is 0.2. D_- are the
+known images, theta the trained weights. W ends at c W_0 + X^T A + z a^T; c is from
+weight decay, A and a are the *coefficients* of known images and target.
 """
 
 import functools
@@ -62,27 +62,15 @@ def _multiply_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
 
 
 class SpanPrograms:
-    """Derivatives in the span of the data, compiled for all initialisations.
-
-    Attributes:
-      data: D_- on all devices: images (fixed, pixels), labels, images in the first
-        directions (fixed, rank), the Gram matrix or None.
-      flat: (fixed, pixels), the images in float64.
-      lead: (rank, pixels), the first directions, orthonormal.
-      victim, optimise, epochs: those of the algorithm.
-      shares: compiled function for a.
-      columns: compiled function for the coefficients and their derivatives.
-    """
+    """Derivatives in the span of the data, compiled for all initialisations."""
 
     def __init__(
         self, algorithm: GradientDescent, data: tuple[Array, Array], *, rank: int
     ) -> None:
         """Prepare the programs; nothing is trained yet.
 
-        Args:
-          algorithm: full-batch gradient descent on a victim with a dense first layer.
-          data: images and labels of D_-, on all devices.
-          rank: number of leading directions of the images.
+        `data` are images and labels of D_-, on all devices; `rank` is the number of
+        leading directions of the images.
         """
         self.victim = algorithm.victim
         assert self.victim.first is not None
@@ -91,7 +79,7 @@ class SpanPrograms:
         flat = images.reshape(len(images), -1)
         self.flat = np.asarray(flat, np.float64)
         _, directions = np.linalg.eigh(self.flat.T @ self.flat)
-        self.lead = directions.T[::-1][:rank]
+        self.lead = directions.T[::-1][:rank]  # (rank, pixels), orthonormal
         thin = jnp.asarray(self.flat @ self.lead.T, flat.dtype)
         # Use the Gram matrix if it is less work than two products with the data.
         with jax.default_matmul_precision("highest"):
@@ -100,7 +88,8 @@ class SpanPrograms:
         train = functools.partial(
             _trained, self.victim.first, self.optimise, self.epochs
         )
-        self.shares = jax.jit(lambda *arguments: train(*arguments).targets)
+        self.shares = jax.jit(lambda *arguments: train(*arguments).targets)  # a
+        # The coefficients and their derivatives.
         self.columns = sharded(
             functools.partial(_columns, train),
             (EVERYWHERE,) * 3 + (BY_ROW,),
@@ -148,12 +137,7 @@ def _columns(
 
 
 class Span:
-    """Derivatives in the span of the data, from one initialisation.
-
-    Attributes:
-      programs: the compiled programs, shared by all initialisations.
-      data: arguments of the programs: D_-, and theta_0 without the first layer.
-    """
+    """Derivatives in the span of the data, from one initialisation."""
 
     def __init__(self, programs: SpanPrograms, start: Array) -> None:
         """Prepare for the initialisation theta_0, `start` (params,)."""
@@ -221,13 +205,14 @@ class Span:
         products = self._products(images)
         tangents = self._tangents(lead, len(flat))
         parts = []
-        for block in zip(*self._in_blocks(tangents), strict=True):
-            still = jnp.zeros((len(block[0]), *products.start.shape), block[0].dtype)
+        for cross, target_start, target_gram in zip(
+            *self._in_blocks(tangents), strict=True
+        ):
             at = gram.Products(
-                start=still,
-                cross=block[0],
-                target_start=block[1],
-                target_gram=block[2],
+                start=jnp.zeros((len(cross), *products.start.shape), cross.dtype),
+                cross=cross,
+                target_start=target_start,
+                target_gram=target_gram,
             )
             value, part = self.programs.columns(self.data, products, target_labels, at)
             parts.append(jax.tree.map(np.asarray, part))
@@ -249,9 +234,9 @@ class Span:
         starts[len(lead) : -1] = np.eye(units)
         squares = np.zeros(count)
         squares[-1] = 1
+        label = jnp.asarray(labels[0], jnp.int32)
         parts = []
         for block in zip(*self._in_blocks((along, starts, squares)), strict=True):
-            label = jnp.asarray(labels[0], jnp.int32)
             value, part = self.response.columns(flat, label, Target(*block))
             parts.append(part)
         slopes = _joined(parts, count)
@@ -306,12 +291,9 @@ class Span:
         pairs, rows = np.zeros((len(i), *along.shape)), np.arange(len(i))
         pairs[rows, i] += along[j]
         pairs[rows, j] += along[i]
+        pairs = pairs.reshape(len(i), -1)
         return np.concatenate(
-            [
-                np.kron(points, onto),
-                np.kron(points, (basis @ w).T),
-                pairs.reshape(len(i), -1),
-            ]
+            [np.kron(points, onto), np.kron(points, (basis @ w).T), pairs]
         )
 
     def _through_shares(self, basis: np.ndarray, targets: np.ndarray) -> np.ndarray:
@@ -334,7 +316,7 @@ def _joined(parts: list, count: int) -> Any:
 
 
 def in_blocks(tangents: np.ndarray, size: int, dtype: Any) -> list[Array]:
-    """Split into blocks of one size, padded with zeros; `derivatives` calls it too."""
+    """Split into blocks of one size, padded with zeros."""
     missing = -len(tangents) % size
     padded = np.concatenate([tangents, np.zeros((missing, *tangents.shape[1:]))])
     parts = padded.reshape(-1, size, *tangents.shape[1:])

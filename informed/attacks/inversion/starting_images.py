@@ -1,10 +1,9 @@
 """Labels to try, and images to start from, when inverting a release.
 
-`training_inversion` takes them in order. By derivatives most targets are reached from
-the mean image of their class, so that comes first. Outliers, which no mean image
-resembles, are reached from the next starts: guesses by a regression on a few trainings
-on known images, shared by all releases. The search without derivatives (`clouds`)
-begins with these guesses.
+By derivatives most targets are reached from the mean image of their class, so that
+comes first. Outliers, which no mean image resembles, are reached from the next starts:
+guesses by a regression on a few trainings on known images, shared by all releases. The
+search without derivatives (`clouds`) begins with these guesses.
 """
 
 from collections.abc import Iterator, Sequence
@@ -114,10 +113,7 @@ def near_starts(
     published: Published,
     labels: Int[np.ndarray, "candidates unknown"],
 ) -> Iterator[Start]:
-    """Yield starts for clouds: guesses by regression, label by label.
-
-    Args: as for `starts`; the labels are ordered, the likeliest first.
-    """
+    """Yield starts for clouds: guesses by regression, the likeliest label first."""
     if labels.shape[1] > 1:
         yield from starts(shared, published, labels)
         return
@@ -187,11 +183,9 @@ def _regressed(
     theta: np.ndarray,
     labels: Int[np.ndarray, " candidates"],
 ) -> list[tuple[int, np.ndarray]]:
-    """Guess the image by regression on theta, label by label.
+    """Guess the image by regression on theta; the guess of nearest theta comes first.
 
-    A small shadow attack: we train on some known images of each label, once for all
-    releases. The guess whose theta is nearest comes first. If there are few labels,
-    known images follow.
+    If there are few labels, known images follow.
     """
     shadows = [shared.shadows(int(label)) for label in labels]
     guesses = np.stack([shadow.guess(theta) for shadow in shadows])

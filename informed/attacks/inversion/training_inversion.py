@@ -23,17 +23,15 @@ What makes it work:
   starts are guesses by a kernel regression on theta (`starting_images`).
 
 If training has kinks, slopes fitted to clouds of trainings on nearby candidates replace
-derivatives (`clouds`). At the true target
-the residual is the rounding noise of A, which the adversary measures by training again.
-So they know *without the target* whether the reconstruction is exact (`certificate`).
+derivatives (`clouds`). At the true target the residual is the rounding noise of A,
+which the adversary measures by training again. So they know *without the target*
+whether the reconstruction is exact (`certificate`).
 
 If the released numbers are rounded (`Release.deviations`) or A has unknown randomness,
 residuals are weighted by the covariance of that noise (for randomness, estimated by
 training repeatedly), and we find the maximum a posteriori with a Gaussian prior. Its
 posterior variance is reported as `expected_mse`. If theta_0 is unknown but the family
 of its seed is known, the seed of each release is searched first.
-
-The registry builds it by `make`; users call `informed.Inversion`.
 
 Source: ours. The key draws the unknown randomness of A and further starts; all else is
 deterministic.
@@ -78,12 +76,7 @@ _OF_NOISE, _NEIGHBOURS = 0.1, (20, 600)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Inversion:
-    """The inversion attack; see the module's docstring.
-
-    Attributes:
-      config: the attack's settings.
-      progress: whether to show a bar.
-    """
+    """The inversion attack; see the module's docstring."""
 
     config: InversionConfig = dataclasses.field(default_factory=InversionConfig)
     progress: bool = False
@@ -108,13 +101,10 @@ class Inversion:
     def each(
         self, release: Release, knowledge: Knowledge, *, key: Array, first: int = 0
     ) -> Iterator[Reconstruction]:
-        """Yield reconstructions one by one, for runs that may be interrupted.
+        """Yield reconstructions one by one, beginning at release number `first`.
 
-        The reconstruction of a release doesn't depend on the others.
-
-        Args: as for `__call__`, and
-          first: the release to begin at, when continuing an interrupted run.
-        Yields: the reconstruction of one target.
+        The reconstruction of a release doesn't depend on the others. Args, Raises: as
+        for `__call__`.
         """
         knowledge.require(release, "fixed", "algorithm")
         rows = range(first, len(release))
@@ -136,8 +126,6 @@ class Inversion:
         Args:
           release: models trained on D_- and the unknown points. With mini-batches, the
             unknown points are the last of the training set, in the order of `labels`.
-          knowledge: what the adversary knows; needs fixed and algorithm.
-          key: draws the unknown randomness of A, and further starts.
           labels: the labels of the unknown points of each release.
         Yields: one per release, whose rows are the unknown points. Points of one label
           may come in any order.
@@ -202,10 +190,7 @@ def certificates(
     published: Published,
     labels: Int[np.ndarray, "candidates unknown"],
 ) -> Iterator[Certificate]:
-    """Solve from one start after the other, best first, and judge the results.
-
-    `labels` are the labels to try.
-    """
+    """Solve from one start after the other, best first, and judge the results."""
     random = shared.runs.random
     prefer_clouds = not random and shared.prefer_clouds
     if not prefer_clouds:
@@ -235,9 +220,8 @@ def _one_thread() -> contextlib.AbstractContextManager[Any]:
     """Limit NumPy's matrix products to one thread while entered.
 
     OpenBLAS's threads spin for a while after a product and slow down trainings on the
-    same cores: four of MNIST took 100 ms instead of 70. The products take a hundredth
-    of that. SciPy's library keeps its threads, since JAX solves by it, and theta's last
-    bits may depend on their number.
+    same cores: four of MNIST took 100 ms instead of 70. SciPy's library keeps its
+    threads, since JAX solves by it, and theta's last bits may depend on their number.
     """
     if not devices.cache_bound():
         return contextlib.nullcontext()

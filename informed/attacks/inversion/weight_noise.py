@@ -1,9 +1,7 @@
 """Gaussian models of the noise in released weights theta, which weight the residuals.
 
-The noise is the rounding of training's arithmetic (`certificate`), that of published
-numbers, randomness of training that the adversary doesn't know (`solving`), or kinks
-(`cloud_regression`). To *whiten* a difference of theta is to scale it by the noise, so
-that noise alone gives entries of variance 1.
+To *whiten* a difference of theta is to scale it by the noise, so that noise alone gives
+entries of variance 1.
 """
 
 import dataclasses
@@ -111,9 +109,8 @@ def estimate(samples: Differences, slopes: np.ndarray, *, averaged: int) -> Proj
     compared with is itself uncertain, which adds 1 / averaged to the variances.
 
     Args:
-      samples: theta of several trainings that differ only in their randomness.
       slopes: (params, columns), fewer columns than there are samples.
-      averaged: number of draws in the mean that theta is compared with.
+      averaged: number of draws in that mean.
     """
     onto, _ = np.linalg.qr(slopes)
     along = samples @ onto
