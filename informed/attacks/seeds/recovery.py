@@ -1,6 +1,5 @@
 """Recover the seed of each release's initial weights theta_0, by exhaustive search.
 
-`training_inversion` calls `with_seeds` where theta_0 is unknown; users call `recover`.
 THREAT: knows the known records D_-, the training algorithm A, and the family of
 theta_0's seed (which library, which code), not the seed. White-box release.
 
@@ -80,7 +79,6 @@ def with_seeds(
 ) -> list[Knowledge]:
     """Recover the seed of every release, and add theta_0 or the key to the knowledge.
 
-    Args: as for `recover`.
     Returns: the knowledge about every release; unchanged if there is no family of
       seeds, theta_0 or the key is already known, or no seed is recovered.
     """
@@ -94,43 +92,33 @@ def with_seeds(
     if decided is not None:
         return same
     recovered = recover(release, knowledge, key=key, progress=progress)
-    if (recovered == NOT_FOUND).all():
+    missing = recovered == NOT_FOUND
+    if missing.all():
         return same
+    seeds = [max(int(seed), 0) for seed in recovered]
     if by_key:
         known = [
-            dataclasses.replace(
-                knowledge, training_key=family.own_key(max(int(seed), 0))
-            )
-            for seed in recovered
+            dataclasses.replace(knowledge, training_key=family.own_key(seed))
+            for seed in seeds
         ]
     else:
-        starts = np.stack([family.theta(max(int(seed), 0)) for seed in recovered])
+        starts = np.stack([family.theta(seed) for seed in seeds])
         known = [dataclasses.replace(knowledge, initialisation=starts)] * len(release)
-    missing = recovered == NOT_FOUND
     return [knowledge if no else k for no, k in zip(missing, known, strict=True)]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class StillSearch:
-    """The search for the seeds of some releases by their still weights.
-
-    Attributes:
-      still: the weights that training leaves at a multiple of their initial value.
-      family: the seeds that are searched.
-      values: (releases, still), theta / factor at these weights, which is theta_0 if
-        the target's inputs there are zero.
-      tolerances: (releases, still), largest difference from theta_0 that rounding in
-        training and publishing makes.
-      passes: the weights that each pass compares, as positions in `still.elements`.
-      screens: the programs that draw these weights, one per pass.
-    """
+    """The search for the seeds of some releases by their still weights."""
 
     still: Still
     family: SeedFamily
+    # theta / factor at these weights: theta_0 if the target's inputs there are zero.
     values: Float[np.ndarray, "releases still"]
+    # Largest difference from theta_0 that rounding in training and publishing makes.
     tolerances: Float[np.ndarray, "releases still"]
-    passes: list[np.ndarray]
-    screens: list[Screen]
+    passes: list[np.ndarray]  # what each pass compares: positions in `still.elements`
+    screens: list[Screen]  # the programs that draw these weights, one per pass
 
     def sweeps(
         self, wanted: np.ndarray, number: int, start: int, *, progress: bool = False
@@ -193,9 +181,7 @@ def still_search(
     """Prepare the search by still weights; None: they can't identify a seed.
 
     This happens if no weight stays unchanged, or if seeds hardly differ in those that
-    do.
-
-    Args, Raises: as for `recover`.
+    do. Args, Raises: as for `recover`.
     """
     knowledge.require(release, "fixed", "algorithm", "seeds")
     family = knowledge.seeds
@@ -236,8 +222,8 @@ def still_search(
         tolerances=tolerances,
         passes=passes,
         screens=[
-            seed_search.screen(family, elements[picked].tolist(), first)
-            for picked in passes
+            seed_search.screen(family, elements[some].tolist(), first)
+            for some in passes
         ],
     )
 
@@ -250,7 +236,7 @@ def _hit(stays: Still, tolerances: np.ndarray) -> float:
 def _log_chance(seeds: int, weights: int, agreeing: int, hit: float) -> float:
     """Bound the log probability that any wrong seed agrees in so many weights.
 
-    This is the union bound over the seeds and over the sets of agreeing weights.
+    The union bound goes over the seeds and over the sets of agreeing weights.
     """
     if not agreeing or hit >= 1:
         return np.inf

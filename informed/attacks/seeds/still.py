@@ -7,8 +7,7 @@ Finding them needs no knowledge of the architecture: the adversary trains from a
 initialisations, with a copy of a point of D_- for the target, and keeps the weights
 that end at the same multiple of their initial value theta_0 each time. A target that is
 nonzero in one such input changes the weights of that input only. A few trainings on
-public images, or else on D_-, show which inputs are seldom nonzero. `recovery` calls
-`find`, and compares these weights with every seed's theta_0.
+public images, or else on D_-, show which inputs are seldom nonzero.
 """
 
 import dataclasses
@@ -42,20 +41,13 @@ _ULPS, _DEVIATIONS = 4, 4
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Still:
-    """Weights with theta = factor * theta_0.
+    """Weights with theta = factor * theta_0, factor > 0."""
 
-    Attributes:
-      elements: (still,), positions in theta, those that public targets change least
-        first; ties are in the order of theta.
-      factor: > 0, the multiple of theta_0 that weight decay leaves.
-      tolerance: largest difference of theta from factor * theta_0 that rounding makes.
-      spread: standard deviation of theta_0 over these elements.
-    """
-
+    # Positions in theta, those that public targets change least first.
     elements: Int[np.ndarray, " still"]
-    factor: float
-    tolerance: float
-    spread: float
+    factor: float  # what weight decay leaves
+    tolerance: float  # largest difference from factor * theta_0 by rounding
+    spread: float  # standard deviation of theta_0 over these elements
 
 
 def seeded_runs(
@@ -130,12 +122,10 @@ def _common_factor(
     thetas: Float[np.ndarray, "starts params"],
     starts: Float[np.ndarray, "starts params"],
 ) -> float | None:
-    """Find the multiple of theta_0 at which several weights end from any theta_0.
-
-    With a single initialisation only the factor 1 can be recognised.
-    """
+    """Find the multiple of theta_0 at which several weights end from any theta_0."""
     scale = np.abs(starts).max()
     if len(starts) < 2:
+        # Then only the factor 1 can be recognised.
         same = np.abs(thetas - starts) <= _ULPS * _ULP * scale
         return 1.0 if (same & (starts != 0)).any() else None
     large = (np.abs(starts) > 1e-2 * scale).all(axis=0) & (np.ptp(starts, axis=0) > 0)

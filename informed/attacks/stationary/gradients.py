@@ -4,7 +4,6 @@
 
 D_- are the n known records. At a stationary point of training on D_- and the target z
 this equals -grad loss(z; theta), so the initialisation needn't be known.
-`stationary_attack` solves this equation for z.
 """
 
 import jax
@@ -94,8 +93,7 @@ class PenalisedGradients:
 
         Args:
           gradient: the gradient of one example's loss, up to a positive factor.
-        Returns: x (pixels,), the least-squares solution; a score per label (classes,),
-          largest for the most likely label.
+        Returns: x (pixels,); a score per label (classes,), largest for the likeliest.
         """
         assert self.first is not None
         parts = self._victim.unflatten(jnp.asarray(gradient))

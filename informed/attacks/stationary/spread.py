@@ -22,15 +22,10 @@ _FLOOR = 1e-24
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Spread:
-    """The function f: log-linear between known curvatures, constant beyond.
+    """The function f: log-linear between known curvatures, constant beyond."""
 
-    Attributes:
-      curvatures: (k,), the curvatures where f is known, ascending, > 0.
-      squares: (k,), values of f there: the mean square of G per direction.
-    """
-
-    curvatures: Float[np.ndarray, " k"]
-    squares: Float[np.ndarray, " k"]
+    curvatures: Float[np.ndarray, " k"]  # where f is known, ascending, > 0
+    squares: Float[np.ndarray, " k"]  # f there: the mean square of G per direction
 
     def __call__(
         self, curvatures: Float[np.ndarray, " params"]
@@ -48,9 +43,8 @@ class Spread:
     ) -> "Spread":
         """Learn f from the adversary's own models.
 
-        Args:
-          curvatures: eigenvalues of each model's Hessian.
-          gradients: G of each model in the eigenbasis of its Hessian.
+        `curvatures` are eigenvalues of each model's Hessian, `gradients` each model's G
+        in the eigenbasis.
         """
         flat = np.abs(curvatures).ravel()
         flat = np.maximum(flat, 1e-12 * flat.max())

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from informed.adversary_runs import adversary_runs
 from informed.attacks import quantisation
@@ -58,7 +58,7 @@ class StationaryConfig:
 
     Attributes:
       models: number of the adversary's own models, which show how much gradient
-        training leaves; 0: the closed form alone.
+        training leaves.
       labels_tried: number of labels to solve for, the most likely first.
       steps: largest number of Gauss-Newton steps per label.
       most_params: largest number of parameters for which to compute the victim's
@@ -71,8 +71,7 @@ class StationaryConfig:
     most_params: int = 12000
 
     def __post_init__(self) -> None:
-        checks.at_least("models", self.models, 0)
-        for field in ("labels_tried", "steps", "most_params"):
+        for field in ("models", "labels_tried", "steps", "most_params"):
             checks.at_least(field, getattr(self, field), 1)
 
 
@@ -92,12 +91,7 @@ def make(config: StationaryConfig, material: Material) -> "StationaryAttack":
 
 @dataclasses.dataclass(frozen=True)
 class StationaryAttack:
-    """The attack on stationary points; see the module's docstring.
-
-    Attributes:
-      config: the attack's settings.
-      progress: whether to show a bar.
-    """
+    """The attack on stationary points; see the module's docstring."""
 
     config: StationaryConfig = dataclasses.field(default_factory=StationaryConfig)
     progress: bool = False
@@ -132,25 +126,24 @@ class StationaryAttack:
             )
         algorithm.require_plain_penalty()
         params = algorithm.victim.num_params
-        if self.config.models and params > self.config.most_params:
+        if params > self.config.most_params:
             raise checks.FieldError(
                 "algorithm",
                 f"Expected {{}} of at most {self.config.most_params} parameters, got"
-                f" {params}: its Hessian is computed. Raise most_params, or set"
-                " models=0 for the closed form.",
+                f" {params}: its Hessian is computed. Raise most_params.",
             )
         with jax.enable_x64(True):
             gradients = _gradients(algorithm, fixed)
             prior = Prior.of(fixed, knowledge.public)
-            spread = None
-            if self.config.models:
-                spread = self._learned(release, gradients, knowledge, key)
-            thetas = release.weights.astype(np.float64)
-            bar = bars.bar(
-                thetas, desc="stationary", unit=" targets", show=self.progress
+            spread = self._learned(release, gradients, knowledge, key)
+            thetas = bars.bar(
+                release.weights.astype(np.float64),
+                desc="stationary",
+                unit=" targets",
+                show=self.progress,
             )
             parts = []
-            for i, theta in enumerate(bar):
+            for i, theta in enumerate(thetas):
                 label = None if knowledge.labels is None else int(knowledge.labels[i])
                 parts.append(self._attack(theta, label, gradients, prior, spread))
         return Reconstruction.joined(parts)
@@ -191,7 +184,7 @@ class StationaryAttack:
         label: int | None,
         gradients: PenalisedGradients,
         prior: "Prior",
-        spread: Spread | None,
+        spread: Spread,
     ) -> Reconstruction:
         """Reconstruct the target of one release."""
         # The closed form: minus the gradient of all other points is the target's.
@@ -200,20 +193,17 @@ class StationaryAttack:
         image = x.reshape(prior.around.image_shape)
         labels = np.argsort(-scores)[: self.config.labels_tried]
         labels = labels if label is None else np.array([label])
-        if spread is None:
-            best = MostProbable(prior.on_levels(image), int(labels[0]), 0.0, np.inf)
-        else:
-            # The most probable target, weighted in the eigenbasis of the Hessian.
-            values, vectors = eigenbasis(gradients.hessian(theta))
-            rotation = vectors.T / np.sqrt(spread(values))[:, None]
-            targets = [
-                self._most_probable(
-                    theta, known, int(tried), gradients, prior, rotation, begin
-                )
-                for tried in labels
-                for begin in (None, np.clip(image, 0, 1))
-            ]
-            best = min(targets, key=lambda target: target.cost)
+        # The most probable target, weighted in the eigenbasis of the Hessian.
+        values, vectors = eigenbasis(gradients.hessian(theta))
+        rotation = vectors.T / np.sqrt(spread(values))[:, None]
+        targets = [
+            self._most_probable(
+                theta, known, int(tried), gradients, prior, rotation, begin
+            )
+            for tried in labels
+            for begin in (None, np.clip(image, 0, 1))
+        ]
+        best = min(targets, key=lambda target: target.cost)
         of_target = gradients.target(theta, best.image[None], np.array([best.label]))
         residual = known + of_target[0]
         return Reconstruction(
@@ -270,18 +260,13 @@ class StationaryAttack:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Prior:
-    """A Gaussian of images around the mean of each label, all with one covariance.
+    """A Gaussian of images around the mean of each label, all with one covariance."""
 
-    Attributes:
-      around: principal components of the images minus the means of their labels.
-      means: (classes, height, width, channels), mean image of each label; that of all
-        images for labels without one.
-      levels: number of levels above 0 of all pixels; None: pixels aren't discrete.
-    """
-
+    # Principal components of the images minus the means of their labels.
     around: coordinates.Coordinates
-    means: np.ndarray
-    levels: int | None
+    # Mean image of each label; that of all images for labels without one.
+    means: Float[np.ndarray, "classes height width channels"]
+    levels: int | None  # above 0, of all pixels; None: pixels aren't discrete
 
     @classmethod
     def of(cls, fixed: Examples, public: Examples | None) -> "Prior":
