@@ -35,14 +35,10 @@ Scores = Float[np.ndarray, "*points outputs"]
 
 @dataclasses.dataclass(frozen=True)
 class Loss:
-    """A loss whose derivative at a score is the mean function there minus the label.
+    """A loss whose derivative at a score is the mean function there minus the label."""
 
-    Attributes:
-      mean: scores -> predicted means (the inverse link).
-      nearest: (outputs,) numbers -> the nearest class's encoding; None: real labels.
-    """
-
-    mean: Callable[[Scores], Scores]
+    mean: Callable[[Scores], Scores]  # the inverse link
+    # (outputs,) numbers -> the nearest class's encoding; None: real labels.
     nearest: Callable[[np.ndarray], np.ndarray] | None = None
 
     def label(self, slope: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, float]:
@@ -66,27 +62,16 @@ POISSON = Loss(np.exp)
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Objective:
-    """The training objective of a linear model.
+    """The training objective of a linear model."""
 
-    Attributes:
-      loss: the loss of scores and labels, with weight 1.
-      labels: (known, outputs), the known rows' labels as numbers: real, 0 or 1, -1 or
-        1, or one-hot, depending on the loss.
-      penalty: the factor of |coefficients|^2 / 2, on the scale where the loss has
-        weight 1.
-      intercept_penalty: the factor of intercept^2 / 2, on the same scale.
-      weights: (known,), the weights of the known rows' classes.
-      target_weight: the weight of the target's class.
-      target_label: the target's class if these weights hold for one only; else None.
-    """
-
-    loss: Loss
-    labels: np.ndarray
-    penalty: float = 0.0
-    intercept_penalty: float = 0.0
-    weights: np.ndarray
-    target_weight: float = 1.0
-    target_label: Any = None
+    loss: Loss  # has weight 1
+    # As numbers: real, 0 or 1, -1 or 1, or one-hot, depending on the loss.
+    labels: Float[np.ndarray, "known outputs"]
+    penalty: float = 0.0  # the factor of |coefficients|^2 / 2
+    intercept_penalty: float = 0.0  # the factor of intercept^2 / 2
+    weights: Float[np.ndarray, " known"]  # of the known rows' classes
+    target_weight: float = 1.0  # of the target's class
+    target_label: Any = None  # its class if these weights hold for one only; else None
 
     def gradients(
         self, known: np.ndarray, coef: np.ndarray, intercept: np.ndarray
@@ -106,21 +91,15 @@ class Objective:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Quotient:
-    """The target as the closed-form quotient, with what it was computed from.
+    """The target as the closed-form quotient, with what it was computed from."""
 
-    Attributes:
-      row: (features,), the target's features.
-      label: (outputs,), its label as numbers, encoded as in `Objective.labels`.
-      violation: how far the computed label is from a class; 0 for real-valued labels.
-      slopes, share: see `Objective.gradients`; the target's loss derivative times its
-        weight is the first column of `share`.
-    """
-
-    row: np.ndarray
-    label: np.ndarray
-    violation: float
-    slopes: np.ndarray
-    share: np.ndarray
+    row: Float[np.ndarray, " features"]
+    label: Float[np.ndarray, " outputs"]  # encoded as in `Objective.labels`
+    violation: float  # how far the label is from a class; 0 for real-valued labels
+    # Of `Objective.gradients`. The target's loss derivative times its weight is the
+    # first column of `share`.
+    slopes: Float[np.ndarray, "known outputs"]
+    share: Float[np.ndarray, "outputs columns"]
 
 
 def solve(

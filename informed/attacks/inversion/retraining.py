@@ -136,24 +136,19 @@ class Programs:
 
 
 class Retraining:
-    """A as the adversary runs it on one release; its subclasses add derivatives.
+    """A as the adversary runs it on one release; its subclasses add derivatives."""
 
-    Attributes:
-      initialisation: (params,), theta_0; None: unknown.
-      draw_numbers: numbers of the draws that theta is the mean over.
-      runs: number of trainings so far.
-      by_response: whether slopes along one unknown point are approximate; see
-        `response`.
-    """
-
+    # Whether slopes along one unknown point are approximate; see `response`.
     by_response = False
 
     def __init__(self, programs: Programs, release: int = 0) -> None:
-        self.programs, self.release, self.runs = programs, release, 0
+        self.programs, self.release = programs, release
+        self.runs = 0  # number of trainings so far
         self.random, self.num_params = programs.random, programs.num_params
         starts = programs.initialisations
         self.initialisation = None if starts is None else starts[release]
         first = release * programs.num_draws
+        # Numbers of the draws that theta is the mean over.
         self.draw_numbers = first + np.arange(programs.num_averaged)
         self._kept: dict[Any, np.ndarray] = {}
 

@@ -39,8 +39,10 @@ def likely_labels(
     Returns: labels; residual of the second label over that of the first, >= 1.
     """
     prefer_clouds, classes = shared.prefer_clouds, range(shared.num_classes)
-    residual_of = _nearest_theta if prefer_clouds else _linear_residual
-    costs = np.array([residual_of(shared, theta, label) for label in classes])
+    if prefer_clouds:
+        costs = np.array([shared.shadows(y).nearest(theta, 1)[0][0] for y in classes])
+    else:
+        costs = np.array([_linear_residual(shared, theta, y) for y in classes])
     order = np.argsort(costs)
     least = costs[order[0]]
     # A cost of zero means a copy of a class's only known record; try that label only.
@@ -50,11 +52,6 @@ def likely_labels(
     if prefer_clouds:
         return order, margin
     return order[quotients <= _LABEL_FACTOR][:_MOST_LABELS], margin
-
-
-def _nearest_theta(shared: SharedMeasurements, theta: np.ndarray, label: int) -> float:
-    """Return the squared distance of theta to the nearest shadow model of a class."""
-    return float(shared.shadows(label).nearest(theta, 1)[0][0])
 
 
 def _linear_residual(

@@ -50,7 +50,7 @@ import threadpoolctl
 from jaxtyping import Array, Int
 
 from informed.attacks import seeds
-from informed.attacks.attack_row import Material
+from informed.attacks.attack_row import Material, OneByOne
 from informed.attacks.inversion import cloud_search
 from informed.attacks.inversion.certificate import certify
 from informed.attacks.inversion.inversion_config import InversionConfig
@@ -75,36 +75,29 @@ _OF_NOISE, _NEIGHBOURS = 0.1, (20, 600)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Inversion:
+class Inversion(OneByOne):
     """The inversion attack; see the module's docstring."""
 
     config: InversionConfig = dataclasses.field(default_factory=InversionConfig)
     progress: bool = False
 
-    def __call__(
-        self, release: Release, knowledge: Knowledge, *, key: Array
-    ) -> Reconstruction:
-        """Reconstruct the target of every release, one after the other.
+    def each(
+        self, release: Release, knowledge: Knowledge, *, key: Array, first: int = 0
+    ) -> Iterator[Reconstruction]:
+        """Reconstruct the target of one release after the other.
+
+        The reconstruction of a release doesn't depend on the others.
 
         Args:
           release: the released models.
           knowledge: needs fixed and algorithm. An unknown initialisation or order of
             mini-batches is drawn `draws` times, unless the family of seeds is known and
             the release's seed is recovered. Uses public, labels and known if given.
-        Returns: images, not clipped to [0, 1]; labels and their margins; squared
+          first: the release to begin at.
+        Yields: images, not clipped to [0, 1]; labels and their margins; squared
           residuals; certified; expected_mse.
         Raises: ValueError: needed knowledge is None, the weights are of another victim,
           or there isn't one label per release.
-        """
-        return Reconstruction.joined(list(self.each(release, knowledge, key=key)))
-
-    def each(
-        self, release: Release, knowledge: Knowledge, *, key: Array, first: int = 0
-    ) -> Iterator[Reconstruction]:
-        """Yield reconstructions one by one, beginning at release number `first`.
-
-        The reconstruction of a release doesn't depend on the others. Args, Raises: as
-        for `__call__`.
         """
         knowledge.require(release, "fixed", "algorithm")
         rows = range(first, len(release))

@@ -86,7 +86,7 @@ def _alone(
     family: SeedFamily, elements: tuple[int, ...]
 ) -> Callable[[Array], tuple[Array, ...]] | None:
     """Draw single elements by Threefry; None: theta_0 can't be drawn that way."""
-    if not threefry.partitionable():
+    if not getattr(jax.config, "jax_threefry_partitionable", False):
         return None
     drawn = [threefry.element(family.draw, number) for number in elements]
 

@@ -87,6 +87,7 @@ def element(
 ) -> Callable[[UInt32[Array, " seeds"]], Float[Array, " seeds"]]:
     """Return a function from seeds to one initial weight, to be compiled by `jit`.
 
+    Args:
       draw: key -> theta_0, any tree of arrays. Check the result against the complete
         theta_0: orthogonal matrices, for instance, aren't drawn element by element.
       number: the element's position in the concatenated leaves.
@@ -106,8 +107,3 @@ def element(
         return jnp.ravel(jax.tree.leaves(draw(key))[leaf])[inside]
 
     return jax.vmap(one)
-
-
-def partitionable() -> bool:
-    """Return whether JAX draws elements independently of the size of their array."""
-    return bool(getattr(jax.config, "jax_threefry_partitionable", False))
