@@ -67,7 +67,6 @@ def log_posterior(
     The most probable candidate is the optimal guess.
 
     Args:
-      evidence: what the steps of the runs reveal.
       privacy: the clipping norm, noise and sampling of the training.
       log_prior: log probability of each candidate before training; None: uniform.
     """
@@ -131,11 +130,9 @@ def play(
 
     Args:
       algorithm: private training (DP-SGD) of the network.
-      fixed: the fixed set D_-.
       candidates: the points that the target is drawn from, uniformly.
       init: the public initialisation.
       runs: number of independent trainings, with independent targets and noise.
-      key: draws the targets, batches and noise.
     Returns: the evidence, and which candidate each run was trained on.
     """
     victim, privacy = algorithm.victim, algorithm.privacy

@@ -82,12 +82,8 @@ def spread(known: np.ndarray) -> Float[np.ndarray, " features"]:
 
 
 def read(model: Any, known: np.ndarray, labels: np.ndarray) -> RowReconstruction:
-    """Reconstruct the missing row and its label.
+    """Reconstruct the missing row and its label; arguments as of `objectives`.
 
-    Args:
-      model: a fitted estimator of a type in `objectives.OBJECTIVES`.
-      known: (known, features) float64, all rows that it was fitted to but one.
-      labels: (known,) or (known, outputs), as its `fit` received them.
     Raises:
       ReconstructionImpossibleError: this model does not determine the row.
       ValueError: a label that the model has no class for.

@@ -35,12 +35,7 @@ _FLOOR = 1e-9
 def refit(
     model: Any, known: Any, labels: Any, row: np.ndarray, label: Any, at: int = -1
 ) -> Any:
-    """Fit a clone of a model to the known rows and a candidate row.
-
-    Args:
-      labels: (known,) or (known, outputs).
-      at: the candidate's position among the rows; -1: the last.
-    """
+    """Fit a clone of a model to the known rows, and a row at position `at`."""
     at = known.shape[0] if at < 0 else at
     rows = np.insert(known, at, row, axis=0)
     labels = np.asarray(labels)

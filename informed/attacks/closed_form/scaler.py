@@ -36,12 +36,9 @@ _MOST_ALIKE = 0.1
 
 
 def read(scaler: Any, known: np.ndarray) -> RowReconstruction | None:
-    """Compute the unknown row from a scaler's means.
+    """Compute the unknown row, without a label, from a fitted scaler's means.
 
-    Args:
-      scaler: a fitted `StandardScaler`.
-      known: (known, features) float64, all rows that it was fitted to but one.
-    Returns: the row without a label; None: the scaler stores no means.
+    Returns: None if the scaler stores no means.
     Raises: ReconstructionImpossibleError: it saw another number of rows.
     """
     if getattr(scaler, "mean_", None) is None:

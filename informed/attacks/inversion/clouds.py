@@ -93,12 +93,9 @@ def minimise(
 
     Args:
       runs: us (points, unknowns) -> (points, outputs), float64.
-      aim: the wanted outputs.
       begun: a start, or the state in which an earlier search ended.
-      rounds: largest number of clouds.
-      rng: draws the clouds.
+      rounds: largest number of clouds, of at least `points` points.
       heats: number of times that a search is heated before it ends.
-      points: smallest number of points of a cloud.
       allowed: us -> the nearest points at which the function can be run.
       likely: us -> the nearest points where the solution is expected, to try as well.
       explained: residual (outputs,) -> whether it is rounding, which ends the search.

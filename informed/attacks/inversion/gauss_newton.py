@@ -240,11 +240,10 @@ class Slopes:
         gaps: Float[np.ndarray, " known"],
         variance: float,
     ) -> tuple[Float[np.ndarray, " outputs"], Float[np.ndarray, " outputs"]]:
-        """Condition u @ outputs on those of its entries that are known.
+        """Condition u @ outputs on its known entries, of values with `variance`.
 
-        `gaps` are the known values minus those at u, `variance` is the known values'.
-        Returns: the change of the posterior mean, and the remaining variances; see
-          `posterior_variances`.
+        `gaps` are the known values minus those at u.
+        Returns: the change of the posterior mean, and the remaining variances.
         """
         spectrum, rotation = np.linalg.eigh(self.gram)
         explained = 1 - 1 / (1 + np.maximum(spectrum, 0))
@@ -285,10 +284,8 @@ def krylov(
     LSQR would search the same space. We keep its basis, so that every damping can be
     tried and Broyden's method can update it.
 
-    Args:
-      push, pull: v -> J v; r -> J^T r.
-      slope: J^T residuals.
-      dimensions: largest dimension of the space; smaller if it is exhausted.
+    `push` is v -> J v, `pull` r -> J^T r, `slope` J^T residuals. The space has fewer
+    `dimensions` if it is exhausted.
     """
     directions: list[np.ndarray] = []
     columns: list[np.ndarray] = []

@@ -58,9 +58,7 @@ class Programs:
         Args:
           width: number of points trained at once.
           draws: draws of the unknown randomness, over which theta is averaged.
-          key: makes these draws.
-          noise_draws: trainings that measure how theta scatters; at least `draws` are
-            run.
+          noise_draws: trainings that measure how theta scatters, if above `draws`.
           rank: leading directions of the data in derivatives in span; None: `RANK`.
         Raises: ValueError: fixed or algorithm is None.
         """

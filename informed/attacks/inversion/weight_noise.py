@@ -105,12 +105,9 @@ def _directions(samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def estimate(samples: Differences, slopes: np.ndarray, *, averaged: int) -> Projected:
     """Estimate noise from draws of theta, in the directions of some slopes.
 
-    The correlation is shrunk after Ledoit and Wolf (2004). The mean that theta is
-    compared with is itself uncertain, which adds 1 / averaged to the variances.
-
-    Args:
-      slopes: (params, columns), fewer columns than there are samples.
-      averaged: number of draws in that mean.
+    The correlation is shrunk after Ledoit and Wolf (2004). Theta is compared with a
+    mean of `averaged` draws, which adds 1 / averaged to the variances. There are fewer
+    slopes (params, columns) than samples.
     """
     onto, _ = np.linalg.qr(slopes)
     along = samples @ onto

@@ -29,18 +29,12 @@ class Basis:
 
     The units don't change which rows lie in the span. Without them, rounding would
     swamp columns of small values.
-
-    Attributes:
-      scale: (features,), the unit of each column.
-      kept: (rows,) int, positions of rows that form a basis of the span.
-      rows: (dimension, features), these rows, in the units of `scale`.
-      factor: (dimension, dimension), the lower Cholesky factor of their inner products.
     """
 
-    scale: Float[np.ndarray, " features"]
-    kept: Int[np.ndarray, " kept"]
-    rows: Rows
-    factor: Float[np.ndarray, "rank rank"]
+    scale: Float[np.ndarray, " features"]  # the unit of each column
+    kept: Int[np.ndarray, " kept"]  # positions of rows that form a basis of the span
+    rows: Rows  # these rows, in the units of `scale`
+    factor: Float[np.ndarray, "rank rank"]  # lower Cholesky factor of their products
 
     @classmethod
     def of(cls, rows: Rows) -> "Basis":
@@ -68,9 +62,8 @@ class Basis:
     ) -> tuple[Float[np.ndarray, "rows rank"], Rows]:
         """Return coefficients of the nearest points of the span, and the rest off it.
 
-        Args:
-          scaled: vectors in the units of `scale`.
-          rounds: number of repeated projections; one is enough inside a search.
+        `scaled` are vectors in the units of `scale`. One of `rounds` repeated
+        projections is enough inside a search.
         """
         coefficients = np.zeros((len(scaled), len(self)))
         off = np.asarray(scaled, np.float64)

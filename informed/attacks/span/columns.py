@@ -22,19 +22,13 @@ _ALIKE = 4
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Columns:
-    """Which columns are discrete, with their steps and ranges, and one-hot groups.
+    """Which columns are discrete, with their steps and ranges, and one-hot groups."""
 
-    Attributes:
-      discrete: (features,) bool, which columns hold multiples of a step.
-      step: (features,), the step of each discrete column; 1 elsewhere.
-      low, high: (features,) in steps, the range of each discrete column.
-      groups: an array of positions per one-hot; exactly one of its columns is 1.
-    """
-
-    discrete: Bool[np.ndarray, " features"]
-    step: Float[np.ndarray, " features"]
-    low: Float[np.ndarray, " features"]
+    discrete: Bool[np.ndarray, " features"]  # which columns hold multiples of a step
+    step: Float[np.ndarray, " features"]  # the step of each; 1 for other columns
+    low: Float[np.ndarray, " features"]  # the range of each, in steps
     high: Float[np.ndarray, " features"]
+    # Positions of the columns of each one-hot, exactly one of which is 1.
     groups: tuple[Int[np.ndarray, " _"], ...] = ()
 
     def rounded(self, row: Float[np.ndarray, " features"]) -> np.ndarray:

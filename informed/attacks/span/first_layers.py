@@ -8,7 +8,7 @@ import dataclasses
 
 import jax
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from informed.adversary_runs import adversary_runs
 from informed.attacks.quantisation import measure
@@ -26,17 +26,13 @@ SPREAD = 5.0
 
 @dataclasses.dataclass(kw_only=True, eq=False)
 class Layer:
-    """A first layer: its released weights, and those without the target.
+    """A first layer: its released weights, and those without the target."""
 
-    Attributes:
-      part: the layer's place in theta.
-      start: (units, features), its weights after training on known records, one twice.
-      deviation: (features,), bound on the rounding error of each column's weights.
-    """
-
-    part: Slice
-    start: np.ndarray
-    deviation: np.ndarray
+    part: Slice  # the layer's place in theta
+    # Its weights after training on known records, one of them twice.
+    start: Float[np.ndarray, "units features"]
+    # Bound on the rounding error of each column's weights.
+    deviation: Float[np.ndarray, " features"]
 
     def of(self, theta: np.ndarray) -> np.ndarray:
         """Return the (units, features) weights, transposed if theta stores them so."""

@@ -126,15 +126,8 @@ def complete(direction: Direction, known: Any) -> Completion | None:
 class Lattice:
     """The discrete columns, with the span of the known rows and the direction in them.
 
-    Attributes:
-      columns: the values that these columns take.
-      basis: the known rows' span in these columns;  scale: its units.
-      along: (features,), the direction off that span, of length one, in these units.
-      rows: (known, features), the known rows in these columns.
-      equations: number of equations minus number of unknowns.
-      error: the error of the direction.
-      mean: the known rows' mean, in units.
-      expected: the expected length off the span, by the known rows' variances.
+    `along` (features,) is the direction off the span, of length one; vectors are in the
+    units `scale` of the span's `basis`.
     """
 
     def __init__(
@@ -158,11 +151,13 @@ class Lattice:
         self._direction, self.error = direction, direction.error
         self.scale = self.basis.scale
         self.columns = columns.part(grid)
+        # Number of equations minus number of unknowns.
         self.equations = len(self.along) - len(self.basis) - 1
         self.mean = self.rows.mean(axis=0) / self.scale
         squares = np.einsum("ij,ij->j", self.rows, self.rows) / len(self.rows)
         variance = np.maximum(squares / self.scale**2 - self.mean**2, 0.0)
         share = max(1 - len(self.basis) / len(self.along), 1e-6)
+        # The expected length off the span, by the known rows' variances.
         self.expected = float(np.sqrt(variance.sum() * share))
 
     def off(self, row: np.ndarray, rounds: int = 1) -> np.ndarray:
@@ -233,12 +228,7 @@ class Lattice:
 
 
 def _starts(lattice: Lattice) -> Iterator[np.ndarray]:
-    """Yield starts for the rounding, in units, cheap ones first.
-
-    First the known rows' mean, at the expected length off the span. Then the results of
-    message passing. For one-hots also the row of least sum; its length follows from the
-    groups, which sum to one.
-    """
+    """Yield starts for the rounding, in units, cheap ones first."""
     for sign in (1.0, -1.0):
         yield lattice.mean + sign * lattice.expected * lattice.along
     yield from messages(lattice)
@@ -248,6 +238,7 @@ def _starts(lattice: Lattice) -> Iterator[np.ndarray]:
     for sign in (1.0, -1.0):
         row = _of_least_sum(lattice.basis.rows, sign * lattice.along)
         if row is not None:
+            # Its length follows from the groups, which sum to one.
             yield row / np.median([(row * lattice.scale)[g].sum() for g in groups])
 
 
@@ -304,12 +295,10 @@ def messages(lattice: Lattice) -> Iterator[Float[np.ndarray, " features"]]:
 def _passed(
     lattice: Lattice, levels: np.ndarray, log: np.ndarray, share: float
 ) -> np.ndarray:
-    """Pass messages from one start until they converge; return the expected row.
+    """Pass messages from one `share` until they converge; return the expected row.
 
-    Args:
-      levels: (levels, features), possible values of each column, in units.
-      log: (levels, features), logarithms of their frequencies in the known rows.
-      share: initial value of the share a.
+    `levels` (levels, features) are possible values of each column, in units, `log` the
+    logarithms of their frequencies in the known rows.
     """
     # Equations per column.
     free = 1 - len(lattice.basis) / len(lattice.along)

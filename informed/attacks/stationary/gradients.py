@@ -91,8 +91,6 @@ class PenalisedGradients:
         entry of dL/db is x; this is their least-squares mean. The output's bias
         gradient is softmax - one-hot.
 
-        Args:
-          gradient: the gradient of one example's loss, up to a positive factor.
         Returns: x (pixels,); a score per label (classes,), largest for the likeliest.
         """
         assert self.first is not None
