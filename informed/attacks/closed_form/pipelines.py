@@ -86,9 +86,7 @@ def reconstruct_sklearn(
     if scaling.scale_ is None:
         return target
     return dataclasses.replace(
-        target,
-        value=target.value * scaling.scale_,
-        error=target.error * scaling.scale_,
+        target, value=target.value * scaling.scale_, error=target.error * scaling.scale_
     )
 
 

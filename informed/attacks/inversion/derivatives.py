@@ -25,11 +25,7 @@ from informed.attacks.inversion.retraining import (
     Retraining,
     Unknowns,
 )
-from informed.attacks.inversion.span_derivatives import (
-    Span,
-    SpanPrograms,
-    in_blocks,
-)
+from informed.attacks.inversion.span_derivatives import Span, SpanPrograms, in_blocks
 from shadow.parallel import BY_ROW, EVERYWHERE, everywhere, sharded
 from shadow.threat import Knowledge
 from shadow.training import GradientDescent

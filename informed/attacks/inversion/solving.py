@@ -19,12 +19,7 @@ from informed.attacks.inversion import gauss_newton, pixel_levels, weight_noise
 from informed.attacks.inversion.certificate import measured_rounding, noise_of
 from informed.attacks.inversion.derivatives import Differentiated
 from informed.attacks.inversion.gauss_newton import Iterate, Linearised, Slopes
-from informed.attacks.inversion.problem import (
-    NOISE_FACTOR,
-    Candidate,
-    Problem,
-    Start,
-)
+from informed.attacks.inversion.problem import NOISE_FACTOR, Candidate, Problem, Start
 from informed.attacks.inversion.weight_noise import Independent, Projected
 
 # Gauss-Newton ends when the squared residual is at most this many times its average

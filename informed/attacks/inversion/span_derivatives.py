@@ -24,12 +24,7 @@ from jaxtyping import Array
 from informed.attacks.inversion import response
 from informed.attacks.inversion.cloud_regression import Local
 from informed.attacks.inversion.response import Response, Target
-from informed.attacks.inversion.retraining import (
-    Basis,
-    Labels,
-    Leading,
-    Unknowns,
-)
+from informed.attacks.inversion.retraining import Basis, Labels, Leading, Unknowns
 from shadow.parallel import BY_ROW, EVERYWHERE, sharded
 from shadow.training import GradientDescent, span_losses
 from shadow.training import gram_form as gram

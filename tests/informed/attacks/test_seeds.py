@@ -13,12 +13,7 @@ import shadow
 from informed.attacks import seeds
 from informed.attacks.inversion import InversionConfig
 from informed.attacks.inversion.retraining import Programs, Retraining
-from informed.attacks.seeds import (
-    recovery,
-    seed_search,
-    still,
-    threefry,
-)
+from informed.attacks.seeds import recovery, seed_search, still, threefry
 from informed.experiment.training_settings import TrainingConfig
 from shadow import SeedFamily, checks, publish
 

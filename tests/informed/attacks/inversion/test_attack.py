@@ -188,10 +188,7 @@ def test_several_unknown_points(parts):
     )
     release = publish(larger.train(last))
     (found,) = QUICK.several(
-        release,
-        factory.knowledge(public=public),
-        np.array([[label, label]]),
-        key=KEY,
+        release, factory.knowledge(public=public), np.array([[label, label]]), key=KEY
     )
     truth = np.concatenate([first.images, last.images])
     either = [
@@ -223,12 +220,7 @@ def test_levels_undo_the_rounding_of_weights(form, parts):
     factory = make(parts, epochs=60)
     release = in_fewer_bits(factory, targets, form)
     found = invert(
-        factory,
-        parts,
-        targets,
-        release=release,
-        labels=targets.labels,
-        using=ON_LEVELS,
+        factory, parts, targets, release=release, labels=targets.labels, using=ON_LEVELS
     )
     np.testing.assert_array_equal(found.images, targets.images)
     assert found.certified.all()

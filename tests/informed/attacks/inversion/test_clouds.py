@@ -233,11 +233,7 @@ def test_runs_that_diverge_are_left_out(rng):
     )
     assert np.linalg.norm(found.u - truth) < 0.05
     lost = clouds.minimise(
-        nowhere,
-        np.zeros(3),
-        begun(nowhere, np.zeros(4)),
-        rounds=150,
-        rng=rng,
+        nowhere, np.zeros(3), begun(nowhere, np.zeros(4)), rounds=150, rng=rng
     )
     np.testing.assert_array_equal(lost.u, 0)
 

@@ -12,13 +12,7 @@ from sklearn.base import clone
 import informed
 from informed.attacks import quantisation, span
 from informed.attacks.impossible import LimitError, ReconstructionImpossibleError
-from informed.attacks.span import (
-    basis,
-    columns,
-    direction,
-    lattice,
-    linear_fit,
-)
+from informed.attacks.span import basis, columns, direction, lattice, linear_fit
 
 MODELS = {
     "logistic": linear_model.LogisticRegression(),
@@ -158,10 +152,7 @@ def in_bytes(weights):
         ("float32", np.float32),
         ("float16", np.float16),
         ("4 decimals", lambda w: np.round(w, 4)),
-        (
-            "steps of",
-            in_bytes,
-        ),
+        ("steps of", in_bytes),
     ],
 )
 def test_rounding_is_measured_and_the_error_follows_it(name, written):
