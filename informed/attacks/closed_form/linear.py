@@ -1,21 +1,17 @@
 """Reconstruct a linear model's unknown training row from the equations of its optimum.
 
-    sum_i r_i (1, k_i) + (gradient of the penalty) + r (1, x) = 0
-
-k_i are the known rows, r_i their loss derivatives, x the target and r its loss
-derivative. The known rows' part is computed, so r and the product r x are known: x is
-their quotient. Since solvers stop short of the optimum, `refining` then fits the model
-again, with candidates in the target's place, until its parameters are reproduced. There
-are no refits if they depend on the rows' order, or the model is in float32.
-
-`pipelines`, `scaler` and `span.linear_fit` call it; users call `reconstruct`.
+`objectives` solves them. Since solvers stop short of the optimum, `refining` then fits
+the model again, with candidates in the target's place, until its parameters are
+reproduced. There are no refits if they depend on the rows' order, or the model is in
+float32.
 
 Certificate. With one output, every set of known rows has a solution, and an integer
 class label is weak evidence if features are small: nothing is certified. With several
-outputs r is a vector, and the residual gradient has rank one. Suppose known row i is
-wrong, by d in feature j; this adds r_i d to the residual gradient. The part of r_i
-across r is visible, and the part along r moves x_j by |r_i along r| d / |r|. So if the
-gradient has rank one up to v_j, the error of x_j is at most
+outputs the target's loss derivative r is a vector, and the residual gradient has rank
+one. Suppose known row i, of loss derivative r_i, is wrong, by d in feature j; this adds
+r_i d to the residual gradient. The part of r_i across r is visible, and the part along
+r moves x_j by |r_i along r| d / |r|. So if the gradient has rank one up to v_j, the
+error of x_j is at most
 
     max_i (|r_i along r| / |r_i across r|) v_j / |r|.
 

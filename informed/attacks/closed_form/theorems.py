@@ -1,16 +1,9 @@
 """Compute the missing training point of a generalised linear model from its optimum.
 
-`affine` and `linear` call it, `linear` alone `judge` and `check_shapes`. Users, and
-`uninformed.landscape.detection`, call it with parameters of models from elsewhere.
 THREAT: knows all training points but one, and the fitted parameters, which minimise the
 (penalised) negative log-likelihood to high precision. Needs no shadow models and no
-prior, whatever the optimiser was. Recovers the point and its label; without intercept
-(Theorem 8) two candidates, from the label.
-
-At the optimum the gradient of the whole objective is zero. The known points' part of it
-can be computed, so the target's part is known: its features times its residual. With an
-intercept, whose feature is 1, the residual itself is known too, and x is a quotient
-(`objectives.solve`).
+prior, whatever the optimiser was. Recovers the point and its label by
+`objectives.solve`; without intercept (Theorem 8) two candidates, from the label.
 
 Objective: sum_i [b(s_i) - y_i s_i] + (penalty / 2) |theta|^2 + (intercept_penalty / 2)
 t^2, where s_i = <x_i, theta> + t for coefficients theta and intercept t, and b' is the

@@ -8,24 +8,10 @@ If A is deterministic, the target z is a solution of
 
     min_z |A(D_- + z) - theta|^2
 
-by damped Gauss-Newton (`gauss_newton`) through the whole training run (`retraining`).
-What makes it work:
-
-- z is expressed in principal components of D_- and public images, scaled by their
-  standard deviations (`coordinates`). We solve for few components first and for all
-  pixels last, because A is too nonlinear to start with all of them.
-- Behind a dense first layer, pixels that are black in all of D_- are black in the
-  target if their weights equal those of training with a black target, and otherwise
-  certainly lit (nonzero). (Adam makes theta jump between a black pixel and a barely
-  lit one.)
-- The start is the mean image of a class. The derivatives there rank the candidate
-  labels, and are the first step's Jacobian. If it fails, as for outliers, the next
-  starts are guesses by a kernel regression on theta (`starting_images`).
-
-If training has kinks, slopes fitted to clouds of trainings on nearby candidates replace
-derivatives (`clouds`). At the true target the residual is the rounding noise of A,
-which the adversary measures by training again. So they know *without the target*
-whether the reconstruction is exact (`certificate`).
+by damped Gauss-Newton through the whole training run, or by clouds of trainings; see
+docs/inversion.md. At the true target the residual is the rounding noise of A, which the
+adversary measures by training again. So they know *without the target* whether the
+reconstruction is exact (`certificate`).
 
 If the released numbers are rounded (`Release.deviations`) or A has unknown randomness,
 residuals are weighted by the covariance of that noise (for randomness, estimated by

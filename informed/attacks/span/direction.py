@@ -1,14 +1,9 @@
 """Read a missing row's direction off the known rows' span from a layer's weights.
 
-`linear_fit` and `span_attack` begin with `read`; users `rank` a gallery by it. Consider
-a dense layer W of the inputs whose updates are sums of gradients:
-
-    W = shrunk W_0 + sum_i alpha_i x_i^T.
-
-W_0 are its initial weights, x_i the training rows, z the missing one, and P projects
-off the span of the known rows: P W = P W_0 + alpha_z (P z)^T. With W_0 = 0, or
-subtracted, this has rank one, and its right singular vector is the direction of P z. k
-missing rows give rank k, if there are enough outputs.
+Consider a dense layer W of the inputs whose updates are sums of gradients. With initial
+weights W_0 = 0, or subtracted, P W = alpha_z (P z)^T, where z is the missing row and P
+projects off the span of the known rows. So the right singular vector of P W is the
+direction of P z. k missing rows give rank k, if there are enough outputs.
 
 Source: ours; docs/span.md has the statement and its proof.
 """

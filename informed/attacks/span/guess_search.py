@@ -1,13 +1,11 @@
 """Complete a direction to a record by training on guesses, where nothing cheaper does.
 
 With n known records V, the direction w off their span leaves n + 1 numbers open, t and
-c: the target is z = t w + V^T c. The first layer ends as W = s W_0 + sum_i alpha_i
-x_i^T + alpha_z z^T. So an error dz of a guess shifts it by alpha_z dz^T and by the
-response of the other alphas. alpha_z is read off the span in each training, so this
-first part is known before any column of the Jacobian is measured. The response depends
-on W z and V z only. We measure it along the directions that matter most to these, and
-later trainings update it by secants (Broyden). If steps stall, more directions are
-measured.
+c: the target is z = t w + V^T c. An error dz of a guess shifts the first layer by
+alpha_z dz^T and by the response of the other records' alphas. alpha_z is read off the
+span in each training, so this first part is known before any column of the Jacobian is
+measured. The response depends on W z and V z only. We measure it along the directions
+that matter most to these, and later trainings update it by secants (Broyden).
 
 Steps are damped (Levenberg and Marquardt), in coordinates in which known records have
 at most variance one. A guess near the discrete levels of its columns is rounded to

@@ -7,9 +7,7 @@ they aren't, the model is refitted with the row in another place: two equal refi
 against the row, while different ones leave it open.
 
 To test whether training keeps its weights in the span of its rows, we fit the model to
-a few random rows with its own settings. With plain, averaged and quasi-Newton updates,
-only rounding is off their span; Adam, an L1 penalty, and whatever else acts on each
-coordinate separately leave a large part off it.
+a few random rows with its own settings.
 """
 
 import warnings

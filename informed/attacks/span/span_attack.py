@@ -1,21 +1,17 @@
 """The attack on networks that reads the target from a first layer, as a registry row.
 
-A dense first layer's weights hold the direction of the target's part orthogonal to
-(off) the span of the known records D_-, wherever training stops. That needs more
-features than known records, and updates that are sums of gradients, but no optimum.
-Runs and audits play it as `span`.
-
-THREAT: knows D_-, sees all weights, and reads the first layer's. Two trainings on D_-
-with one record duplicated test the updates, measure rounding, and give the layer's
-weights without the target, to be subtracted. These trainings need the code, and its
-initial weights and seed unless the layer starts at zero.
+Runs and audits play it as `span`. THREAT: knows D_-, sees all weights, and reads those
+of a dense first layer; see docs/span.md. Two trainings on D_- with one record
+duplicated test the updates, measure rounding, and give the layer's weights without the
+target, to be subtracted. These trainings need the code, and its initial weights and
+seed unless the layer starts at zero.
 
 If columns take few values (*levels*), these complete the direction to a row. Otherwise,
 or if that fails, a search by training on guesses (`guess_search`) looks for the n + 1
 numbers that n known records leave open. There is no search for tables, nor if the layer
 shows several directions. Without a row the guess is the mean of D_-.
 
-Source: ours; docs/span.md.
+Source: ours.
 """
 
 import dataclasses

@@ -4,13 +4,12 @@ Runs play it as `stationary`. THREAT: knows the known records D_- and the traini
 algorithm A; needs neither the initialisation nor the order of mini-batches. White-box
 release.
 
-If training has converged, the gradient of the whole penalised loss is zero. The
-target's gradient is then minus that of all other records, which the adversary can
-compute: Theorem 1 of Balle et al. 2022 for networks. In a dense first layer this
-gradient gives the target in closed form. Incomplete convergence perturbs it, most in
-directions of small curvature. A few models of the adversary's own show how much (f
-below). With these weights and a Gaussian prior on images (u), Gauss-Newton finds the
-most probable target for the most likely labels:
+If training has converged, the target's gradient is minus that of all other records,
+which the adversary can compute: Theorem 1 of Balle et al. 2022 for networks. In a dense
+first layer this gradient gives the target in closed form. Incomplete convergence
+perturbs it, most in directions of small curvature. A few models of the adversary's own
+show how much (f below). With these weights and a Gaussian prior on images (u),
+Gauss-Newton finds the most probable target for the most likely labels:
 
     min_z sum_i (v_i . (g + grad loss(z)))^2 / f(lambda_i) + |u(z)|^2
 
