@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from informed.attacks.inversion import response
 from informed.attacks.inversion.cloud_regression import Local
 from informed.attacks.inversion.finite_differences import Repeated
 from informed.attacks.inversion.retraining import (
@@ -60,12 +61,9 @@ class DifferentiatedPrograms(Programs):
         def columns(
             inputs: tuple, images: Array, labels: Array, tangents: Array
         ) -> Any:
-            def along(t: Array) -> tuple[Array, Array]:
-                return jax.jvp(
-                    lambda z: self._theta(inputs, z, labels), (images,), (t,)
-                )
-
-            return jax.vmap(along, out_axes=(None, 0))(tangents)
+            return response.columns_of(
+                lambda z: self._theta(inputs, z, labels), images, tangents
+            )
 
         return sharded(columns, (EVERYWHERE,) * 3 + (BY_ROW,), (EVERYWHERE, BY_ROW))
 

@@ -204,23 +204,13 @@ def moved_by(
     return jax.lax.scan(step, state, (trajectory, hessians, leading, outputs))[0][0]
 
 
-def _columns(
-    loss: Loss,
-    optimise: optax.GradientTransformation,
-    shared: tuple,
-    target: Target,
-    label: Array,
-    tangents: Target,
-) -> tuple[Moved, Moved]:
-    """Return a target's change, and its derivatives along each tangent; traced."""
+def columns_of(function: Callable[[Any], Any], at: Any, tangents: Any) -> Any:
+    """Return a function's value, and its derivatives along each tangent; traced."""
 
-    def moved(moving: Target) -> Moved:
-        return moved_by(loss, optimise, shared, target, moving, label)
+    def along(tangent: Any) -> Any:
+        return jax.jvp(function, (at,), (tangent,))
 
-    with _highest():
-        return jax.vmap(
-            lambda tangent: jax.jvp(moved, (target,), (tangent,)), out_axes=(None, 0)
-        )(tangents)
+    return jax.vmap(along, out_axes=(None, 0))(tangents)
 
 
 class Response:
@@ -246,9 +236,9 @@ class Response:
           images, labels: D_-, (fixed, pixels) and (fixed,).
           lead: (rank, pixels), the first directions, orthonormal.
         """
-        flat, self._unravel = ravel_pytree(rest)
+        flat, self.unravel = ravel_pytree(rest)
         self._lead, self._w = jnp.asarray(lead, w.dtype), w
-        loss = Loss(first, self._unravel, len(images) + 1)
+        loss = Loss(first, self.unravel, len(images) + 1)
         train = functools.partial(trajectory_of, loss, optimise, epochs)
         trajectory = jax.jit(train)(w, flat, images, labels)
         # Pad the steps to the same number on every device.
@@ -270,11 +260,16 @@ class Response:
         self._shared = everywhere(
             (trajectory._replace(weights=()), hessians[:epochs], leading)
         )
-        self._columns = sharded(
-            functools.partial(_columns, loss, optimise),
-            (EVERYWHERE,) * 3 + (BY_ROW,),
-            (EVERYWHERE, BY_ROW),
-        )
+
+        def columns(shared: tuple, at: Target, label: Array, tangents: Target) -> Any:
+            def moved(target: Target) -> Moved:
+                return moved_by(loss, optimise, shared, at, target, label)
+
+            with _highest():
+                return columns_of(moved, at, tangents)
+
+        on_devices = (EVERYWHERE,) * 3 + (BY_ROW,)
+        self._columns = sharded(columns, on_devices, (EVERYWHERE, BY_ROW))
 
     def columns(
         self, image: Array, label: Array, tangents: Target
@@ -289,10 +284,6 @@ class Response:
         shared = (*self._shared, outputs)
         value, slopes = self._columns(shared, target, label, tangents)
         return np.asarray(value.target), jax.tree.map(np.asarray, slopes)
-
-    def others(self, flat: Any) -> Params:
-        """Return all other parameters of (tangents, others), as (tangents, ...)."""
-        return jax.vmap(self._unravel)(flat)
 
 
 def _in_groups(array: Array) -> Array:

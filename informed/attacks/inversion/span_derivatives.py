@@ -12,13 +12,11 @@ weight decay, A and a are the *coefficients* of known images and target.
 """
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array
 
 from informed.attacks.inversion import response
@@ -28,7 +26,7 @@ from informed.attacks.inversion.retraining import Basis, Labels, Leading, Unknow
 from shadow.parallel import BY_ROW, EVERYWHERE, sharded
 from shadow.training import GradientDescent, span_losses
 from shadow.training import gram_form as gram
-from shadow.victims import FirstLayer, Params
+from shadow.victims import Params
 
 _Parts = tuple[np.ndarray, np.ndarray]
 # Largest number of tangents on one device: half of MNIST's.
@@ -80,55 +78,33 @@ class SpanPrograms:
         with jax.default_matmul_precision("highest"):
             square = flat @ flat.T if gram.pays(*flat.shape) else None
         self.data = (flat, labels, thin, square)
-        train = functools.partial(
-            _trained, self.victim.first, self.optimise, self.epochs
-        )
-        self.shares = jax.jit(lambda *arguments: train(*arguments).targets)  # a
-        # The coefficients and their derivatives.
-        self.columns = sharded(
-            functools.partial(_columns, train),
-            (EVERYWHERE,) * 3 + (BY_ROW,),
-            (EVERYWHERE, BY_ROW),
-        )
+        first, optimise, epochs = self.victim.first, self.optimise, self.epochs
 
+        def trained(data: tuple, products: Any, target_labels: Array) -> Any:
+            """Train on D_- and the targets, given all inner products."""
+            flat, labels, thin, square, rest = data
+            images = flat if square is None else square
+            fixed_loss, target_loss = span_losses(labels, target_labels)
+            with jax.default_matmul_precision("highest"):
+                return gram.coefficients(
+                    first,
+                    optimise,
+                    epochs=epochs,
+                    rest=rest,
+                    products=products,
+                    multiply=lambda fixed: _multiply(fixed, images, thin),
+                    fixed_loss=fixed_loss,
+                    target_loss=target_loss,
+                )
 
-def _trained(
-    first: FirstLayer,
-    optimise: optax.GradientTransformation,
-    epochs: int,
-    data: tuple,
-    products: gram.Products,
-    target_labels: Array,
-) -> gram.Coefficients:
-    """Train on D_- and the targets, given all inner products; traced."""
-    flat, labels, thin, square, rest = data
-    images = flat if square is None else square
-    fixed_loss, target_loss = span_losses(labels, target_labels)
-    with jax.default_matmul_precision("highest"):
-        return gram.coefficients(
-            first,
-            optimise,
-            epochs=epochs,
-            rest=rest,
-            products=products,
-            multiply=lambda fixed: _multiply(fixed, images, thin),
-            fixed_loss=fixed_loss,
-            target_loss=target_loss,
-        )
+        def columns(data: tuple, products: Any, labels: Array, tangents: Any) -> Any:
+            """Differentiate the coefficients along tangents of the inner products."""
+            of_products = functools.partial(trained, data, target_labels=labels)
+            return response.columns_of(of_products, products, tangents)
 
-
-def _columns(
-    train: Callable[..., gram.Coefficients],
-    data: tuple,
-    products: gram.Products,
-    labels: Array,
-    tangents: gram.Products,
-) -> tuple[gram.Coefficients, gram.Coefficients]:
-    """Differentiate the coefficients along tangents of the inner products; traced."""
-    return jax.vmap(
-        lambda t: jax.jvp(lambda p: train(data, p, labels), (products,), (t,)),
-        out_axes=(None, 0),
-    )(tangents)
+        self.shares = jax.jit(lambda *arguments: trained(*arguments).targets)  # a
+        on_devices = (EVERYWHERE,) * 3 + (BY_ROW,)
+        self.columns = sharded(columns, on_devices, (EVERYWHERE, BY_ROW))
 
 
 class Span:
@@ -237,7 +213,7 @@ class Span:
         slopes = _joined(parts, count)
         moved = slopes.fixed @ self._lead
         moved += slopes.target[:, :, None] * np.asarray(flat, np.float64)
-        rest = self.response.others(slopes.rest)
+        rest = jax.vmap(self.response.unravel)(slopes.rest)
         return self._thetas(moved, rest), value[:, None].astype(np.float64)
 
     def _in_blocks(self, tangents: tuple[np.ndarray, ...]) -> list[list[Array]]:

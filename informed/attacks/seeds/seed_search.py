@@ -134,8 +134,8 @@ def sweep(
         first = offsets + np.uint32(at)
         return [program(first, low[:, some], high[:, some]) for some in padded]
 
-    about = {"desc": "seeds", "unit": " seeds", "unit_scale": True, "smoothing": 0.05}
-    with bars.bar(total=stop - start, show=progress, **about) as bar:
+    about: dict[str, Any] = {"unit": " seeds", "unit_scale": True, "smoothing": 0.05}
+    with bars.bar(total=stop - start, desc="seeds", show=progress, **about) as bar:
         ahead = begun(start) if start < stop else []
         for at in range(start, stop, step):
             masks, end = ahead, min(at + step, stop)

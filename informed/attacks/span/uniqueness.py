@@ -48,29 +48,20 @@ def possible(
 
 def _tried(row: np.ndarray, rows: np.ndarray, columns: Columns) -> Iterator[bool]:
     """Yield, for every combination of few terms, whether it is on the grid."""
-    there = np.flatnonzero(rows.any(axis=1))
     for factor in _FACTORS:
         base = factor * row
         if factor != 1:
             yield bool(_on_grid(base[None], columns).any())
         half = 0.5 if factor == 0.5 else 1.0
         for sign in (1.0, -1.0):
-            yield _one(base, sign * half, rows, there, columns)
+            yield _one(base, sign * half, rows, columns)
             if half == 1:
                 yield _two(base, sign, rows, columns)
 
 
-def _one(
-    base: np.ndarray,
-    share: float,
-    rows: np.ndarray,
-    there: np.ndarray,
-    columns: Columns,
-) -> bool:
-    """Return whether the base plus a share of a row is on the grid.
-
-    `there` are positions of rows that aren't zero.
-    """
+def _one(base: np.ndarray, share: float, rows: np.ndarray, columns: Columns) -> bool:
+    """Return whether the base plus a share of a row is on the grid."""
+    there = np.flatnonzero(rows.any(axis=1))
     if abs(share) == 1:
         some = _telling(base + share * rows[:_SAMPLED], columns)
     else:
