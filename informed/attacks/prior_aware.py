@@ -88,8 +88,7 @@ def _by_epoch(
 ) -> Float[np.ndarray, "runs epochs candidates"]:
     """Compute log((1 / steps) sum of e^x) over each epoch's steps.
 
-    Steps that an incomplete last epoch lacks count as e^0: the target may have been
-    assigned to one of them.
+    Steps that an incomplete last epoch lacks count as e^0.
     """
     runs, made, candidates = exponent.shape
     whole = np.zeros((runs, -(-made // steps) * steps, candidates))

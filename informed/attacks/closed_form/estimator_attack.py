@@ -38,14 +38,10 @@ def make(config: NoSettings, material: Material) -> "EstimatorAttack":
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class EstimatorAttack(OneByOne):
-    """Reconstruct the target of each fitted model.
+    """Reconstruct the target of each fitted model."""
 
-    Attributes:
-      table: the table that records are rows of; None: records are plain features.
-      failures: a reason for every model that gave no row; grows during the attack.
-    """
-
-    table: Table | None = None
+    table: Table | None = None  # that records are rows of; None: plain features
+    # A reason for every model that gave no row; grows during the attack.
     failures: list[str] = dataclasses.field(default_factory=list)
 
     def each(

@@ -76,10 +76,10 @@ class Objective:
     def gradients(
         self, known: np.ndarray, coef: np.ndarray, intercept: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Compute per-row loss derivatives and the residual gradient.
+        """Compute per-row loss derivatives, weighted, and the residual gradient.
 
-        Returns: (known, outputs) loss derivatives, weighted; (outputs, 1 + features),
-          minus the gradient of known rows and penalty, which must come from the target.
+        The latter, (outputs, 1 + features), is minus the gradient of known rows and
+        penalty; it must come from the target.
         """
         scores = known @ coef.T + intercept
         errors = self.loss.mean(scores) - self.labels

@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 from sklearn import base
 
-# All lengths are in column spreads. Steps must be below this before they are
-# accelerated. Acceleration from farther away fails, and each step costs a refit.
+Invert, Train = Callable[[Any], np.ndarray], Callable[[np.ndarray], Any]
+
+# All lengths are in column spreads. Steps are accelerated once they are below this;
+# acceleration from farther away fails.
 _NEAR = 0.5
 # Largest number of plain refits, and of accelerated ones. A head on sentence embeddings
 # (n = 2 d) converged after 25 of these.
@@ -27,8 +29,7 @@ _PATIENCE = 15
 _ESTIMATE = 1e-3
 # If steps no longer shrink and are below this length, they are rounding.
 _SETTLED = 1e-6
-# Smallest error that is claimed: the missing row's position is unknown, and it decides
-# the order in which sums are rounded.
+# Smallest error that is claimed: the order of rows, which is unknown, affects rounding.
 _FLOOR = 1e-9
 
 
@@ -48,10 +49,7 @@ def refit(
 
 
 def refine(
-    invert: Callable[[Any], np.ndarray],
-    train: Callable[[np.ndarray], Any],
-    stored: Any,
-    scale: np.ndarray,
+    invert: Invert, train: Train, stored: Any, scale: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Solve train(z) = stored by z <- z + invert(stored) - invert(train(z)).
 
@@ -94,18 +92,12 @@ def refine(
 
 
 def _accelerated(
-    invert: Callable[[Any], np.ndarray],
-    train: Callable[[np.ndarray], Any],
-    goal: np.ndarray,
-    scale: np.ndarray,
+    invert: Invert, train: Train, goal: np.ndarray, scale: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Refine by Anderson's acceleration (1965), of type II, undamped.
 
-    Plain steps diverge along the few directions in which the solver's remaining
-    gradient depends on the row. Differences of steps give the slopes there, so one
-    refit is needed for each of these directions, not for every unknown.
-
-    Returns: z and its error, as `refine`; None if the steps don't get small.
+    Differences of steps give the slopes along the few directions in which plain steps
+    diverge. None if the steps don't get small.
     """
     z = goal / scale
     places: list[np.ndarray] = []

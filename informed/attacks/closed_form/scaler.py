@@ -1,7 +1,6 @@
 """Reconstruct the unknown training row from the means that a `StandardScaler` stores.
 
-`pipelines` tries this first. With n known rows k_i, unknown row x, mean m and variance
-v of all n + 1, per column:
+With n known rows k_i, unknown row x, mean m and variance v of all n + 1, per column:
 
     x = (n + 1) m - sum_i k_i,        g = sum_i (k_i - m)^2 + (x - m)^2 - (n + 1) v = 0.
 
@@ -9,9 +8,7 @@ The second equation is not needed to find x, so it can confirm it. If a known va
 too large by d, x is too small by d and g = 2 d (w - x - d). If |g| <= t, the bound on
 its rounding, then
 
-    |d| <= t / |w - x|, or 4 sqrt(t) where (w - x)^2 < 4 t:
-
-a column is certified if all these bounds are at most 0.1 % of its spread.
+    |d| <= t / |w - x|, or 4 sqrt(t) where (w - x)^2 < 4 t.
 
 The certificate has two blind spots. One wrong known value passes if d = w - x: it
 then equals the true value of the missing row. Columns of few values make that likely

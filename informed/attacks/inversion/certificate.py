@@ -1,15 +1,12 @@
 """Certify the inversion's result: it must explain the weights and follow from them.
 
-The adversary can't compare a candidate with the target, so this decides whether it is
-surely exact. Trained on the true target, A would miss the released weights (theta) by
-rounding alone. We measure that rounding at the candidate, by training again with its
-last digits changed. A candidate is *certified* if (1) this noise explains its residual,
-(2) theta determines it closely enough in every direction, and (3) it agrees with the
-known pixels of the target. If (2) holds only because its pixels lie on levels,
+Trained on the true target, A would miss the released weights (theta) by rounding alone.
+We measure that rounding at the candidate, by training again with its last digits
+changed, some tens of times. A candidate is *certified* if (1) this noise explains its
+residual, (2) theta determines it closely enough in every direction, and (3) it agrees
+with the known pixels of the target. If (2) holds only because its pixels lie on levels,
 `if_levels` is set too: the certificate then holds if the target's pixels are levels. If
 A is random nothing is certified, but `if_levels` may be set.
-
-Certifying runs A some tens of times.
 """
 
 import copy
@@ -26,9 +23,8 @@ from informed.attacks.inversion.problem import (
 )
 from informed.attacks.inversion.weight_noise import Independent
 
-# Relative standard deviation of the changes of pixels with which A is run again to
-# measure its rounding: a few times the spacing of float32 numbers, so that every
-# training differs, and far below an error that matters.
+# Relative standard deviation of the changes of pixels that measure A's rounding: a few
+# spacings of float32 numbers, and far below an error that matters.
 _LAST_DIGITS = 1e-6
 # Trainings with changed last digits, whose median is the rounding; and weakest
 # directions that are tried together. With one more run they fill two batches.
@@ -36,9 +32,8 @@ _ROUNDING_RUNS = _TRIED_AT_ONCE = 2 * gauss_newton.AT_ONCE - 1
 # Distance from a level, in pixel values, below which a pixel lies on it. Passing
 # through coordinates and back in float64 leaves less.
 _ON_LEVEL = 1e-9
-# Safety factor on `expected_mse`, since errors scatter around their expectation and
-# noise is seldom independent. Chosen on the 20 targets of the row "trained in TF32" of
-# docs/inversion.md; confirmed there on 20 fresh ones.
+# Safety factor on `expected_mse`, since noise is seldom independent. Chosen on the 20
+# targets of the row "trained in TF32" of docs/inversion.md; confirmed on 20 fresh ones.
 _MARGIN = 4.0
 # Largest number of batches of directions. Those in which theta doesn't move count as
 # undetermined, and the next ones are tried.
@@ -60,8 +55,9 @@ _SMALL_DISTANCE = 1e-3
 def certify(problem: Problem, candidate: Candidate) -> Certificate:
     """Certify a candidate if the three conditions of the module hold.
 
-    Returns: the certificate. Its images may differ from the candidate's: pixels near
-      levels are rounded to them, and known pixels of the target are put in.
+    Returns: the certificate. Its images are rounded to levels if they are near, and
+    known
+      pixels of the target are put in.
     """
     if problem.runs.random:
         return _without_certificate(problem, candidate)
@@ -167,11 +163,10 @@ def _with_effect(
     """Retrain along the weakest directions; keep those in which theta moves.
 
     Rounding and Broyden's update give a direction nonzero slopes even if theta doesn't
-    depend on it. So we train on images moved along such directions, by the largest
-    error that a certificate allows.
+    depend on it. So we move the images by the largest error that a certificate allows.
 
-    Returns: the slopes, in units of the noise; and whether the search ended: False if
-      the last of `_MOST_TRIES` batches still had directions without effect.
+    Returns: the slopes, in units of the noise; whether the last of the `_MOST_TRIES`
+      batches was without such directions.
     """
     space, error = problem.space, problem.config.exact_mse
     slopes = space.moving(slopes)
@@ -220,11 +215,7 @@ def _given_known(
 
 
 def _without_certificate(problem: Problem, candidate: Candidate) -> Certificate:
-    """Estimate the error of the most probable target if A is random; no certificate.
-
-    Theta scatters too much to distinguish a pixel on a level from one beside it, so
-    nothing is certified.
-    """
+    """Estimate the error of the most probable target if A is random; no certificate."""
     published, labels = problem.published, problem.space.labels
     count = problem.known.levels
     images = problem.space.images(candidate.u)

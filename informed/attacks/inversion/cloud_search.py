@@ -1,8 +1,7 @@
 """The inversion's search without derivatives: briefly from every start, then the best.
 
-A *start* is a label and an image to begin at. Most starts, such as those with a wrong
-label, don't lead to the released weights theta, and nobody knows beforehand which do.
-`clouds` does the least squares, by hundreds of trainings per round.
+Most *starts* (a label, and an image to begin at), such as those with a wrong label,
+don't lead to the released weights theta, and nobody knows beforehand which do.
 """
 
 import dataclasses
@@ -32,7 +31,6 @@ from informed.attacks.inversion.problem import (
 from informed.attacks.inversion.shared_measurements import SharedMeasurements
 
 # Clouds for every start; then clouds for a promising start before starts are compared.
-# More cost time on wrong labels; fewer give up a start before its outcome shows.
 _FIRST, _SECOND = 16, 48
 # A start is promising if the error estimated after its first clouds is below this, in
 # standard deviations of the unknowns. Unsuccessful starts stay above.

@@ -7,7 +7,7 @@ prior is Gaussian, and least squares are well conditioned.
 import dataclasses
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 
 from informed.attacks.inversion.gauss_newton import Directions, Slopes
 
@@ -20,9 +20,8 @@ _STILL = 1e-3
 # Least deviation of a component, in pixel values: a smaller one keeps a target closer
 # to the span of the public images, a larger one lets more rounding in.
 SMALLEST_DEVIATION = 1e-3
-# The same for targets with a value that no known record has, such as a new category.
-# With 0.1 such targets took 110 to 140 trainings; with 1e-3, at which they are hundreds
-# of deviations away, none was reconstructed.
+# The same for targets with a value that no known record has, such as a new category. At
+# 1e-3, with such targets hundreds of deviations away, none was reconstructed.
 FREE_DEVIATION = 0.1
 
 
@@ -63,11 +62,7 @@ class Space:
     """Coordinates u of all unknown points, concatenated."""
 
     def __init__(
-        self,
-        of_one: Coordinates,
-        labels: Int[np.ndarray, " unknown"],
-        means: Images,
-        black: Bool[np.ndarray, " pixels"],
+        self, of_one: Coordinates, labels: np.ndarray, means: Images, black: np.ndarray
     ) -> None:
         """Place u = 0 at labels' mean images, with some pixels black in all points."""
         self.labels, self.size = labels, len(of_one)
@@ -125,10 +120,9 @@ class Space:
         """Return each pixel's squared error if the target were the worst known image.
 
         Without information in theta, the posterior's variance is the prior's, and real
-        images lie much farther out: a column may be constant but for a few records.
-        Target and images have the same distribution, so it lies farther out than the
-        worst of n images with probability 1 / (n + 1). For each unknown point we take
-        the image of largest mean error, and add the errors of all points.
+        images lie much farther out. The target lies farther out than the worst of n
+        such images with probability 1 / (n + 1). For each unknown point we take the
+        image of largest mean error, and add the errors of all points.
         """
         directions, shares = slopes.untold()
         moves = self.moves(directions).reshape(
@@ -161,8 +155,7 @@ def principal_components(
 ) -> Coordinates:
     """Return the mean image, and principal components times their deviations.
 
-    The deviations are at least `least`, in pixel values, so that the components span
-    all images.
+    The deviations are at least `least`, so that the components span all images.
 
     Raises: ValueError: there is only one image.
     """

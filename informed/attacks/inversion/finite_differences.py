@@ -1,12 +1,10 @@
 """Derivatives of a training run that JAX can't differentiate, by finite differences.
 
 Each column of the Jacobian is one more training, with the unknown point moved a little
-along that column. The move must be small compared with the curvature of training and
-large compared with the rounding of the weights. We measure two numbers once, by
-trainings along one direction: the rounding r, and by how much the weights move per unit
-of the image, s. If the curvature is about s, the best move is about sqrt(r / s). The
-solver corrects errors of the slopes, since it judges steps by training itself and
-updates slopes by secants.
+along that column. The move balances curvature and rounding. We measure the rounding r
+of the weights once, and by how much they move per unit of the image, s. If the
+curvature is about s, the best move is about sqrt(r / s). The solver corrects errors of
+the slopes, since it judges steps by training itself and updates slopes by secants.
 """
 
 import numpy as np

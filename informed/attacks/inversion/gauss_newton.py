@@ -1,11 +1,10 @@
 """Least squares by Gauss-Newton where the Jacobian is very expensive.
 
-Three choices suit a function that is a whole training run:
-
-- Several dampings of a step are evaluated at once, as one batch of runs: those around
-  the previous best, and others only if the best is at their edge.
-- Broyden's update keeps the Jacobian useful after a step. A new one costs as much as
-  dozens of steps. So it is computed only when a step with the old one gains less than a
+- Several dampings of a step are evaluated at once, as one batch of training runs: those
+  around the previous best, and others only if the best is at their edge.
+- Broyden's update keeps the Jacobian useful after a step. A new one, which costs as
+much
+  as dozens of steps, is computed only when a step with the old one gains less than a
   new one did, relative to its cost.
 - The Jacobian may be approximate, or known only on a subspace: steps are judged by the
   function itself.
@@ -21,6 +20,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 Directions = Float[np.ndarray, "some unknowns"]
+Function = Callable[[np.ndarray], np.ndarray]
 # Dampings of a step, relative to the squared residual.
 DAMPINGS = 10.0 ** np.arange(-7, 3)
 # Dampings whose steps are evaluated together, as one batch of runs.
@@ -31,8 +31,8 @@ _COLUMNS = 12.0
 _LEAST_GAIN = 1.05
 # Largest number of steps with one Jacobian.
 _MOST_STEPS = 30
-# Directions with a smaller undetermined share count as determined: u is a few dozen at
-# most, and errors below a thousandth of a pixel don't matter.
+# Directions with a smaller undetermined share count as determined: then errors are
+# below a thousandth of a pixel.
 _NEGLIGIBLE = 1e-6
 # Shorter steps of u don't change float32 images, so they give no slope.
 _SMALLEST_STEP = 1e-9
@@ -55,9 +55,7 @@ class Iterate:
     cost: float
 
 
-def evaluate(
-    residuals: Callable[[np.ndarray], np.ndarray], us: np.ndarray, prior: float
-) -> list[Iterate]:
+def evaluate(residuals: Function, us: np.ndarray, prior: float) -> list[Iterate]:
     """Evaluate at us (points, unknowns); the cost is infinite if training diverged."""
     values = residuals(us)
     costs = np.sum(values**2, axis=1) + prior * np.sum(us**2, axis=1)
@@ -66,7 +64,7 @@ def evaluate(
 
 
 def minimise(
-    residuals: Callable[[np.ndarray], np.ndarray],
+    residuals: Function,
     linearise: Callable[[np.ndarray], Linearised],
     start: Iterate,
     *,
@@ -124,16 +122,12 @@ def minimise(
 
 
 def _least(
-    residuals: Callable[[np.ndarray], np.ndarray],
-    us: np.ndarray,
-    prior: float,
-    near: int,
-    cost: float,
+    residuals: Function, us: np.ndarray, prior: float, near: int, cost: float
 ) -> tuple[Iterate, int]:
     """Return the point of least cost among us, one per damping, and its index.
 
-    As the damping grows, costs fall and rise again. So a minimum that isn't at the edge
-    of the dampings tried is the global one. If none is below `cost`, all are tried.
+    As the damping grows, costs fall and rise again. If none is below `cost`, all are
+    tried.
     """
     first = min(max(near - AT_ONCE // 2, 0), len(us) - AT_ONCE)
     numbers, tried = list(range(first, first + AT_ONCE)), dict[int, Iterate]()
@@ -154,11 +148,7 @@ def _least(
 
 
 class Slopes:
-    """A Jacobian on a subspace, changed in place by `set` and Broyden's `update`.
-
-    `directions` (some, unknowns) are orthonormal rows that span the subspace, `matrix`
-    (residuals, some) the slopes along them, and `gram` is matrix^T matrix.
-    """
+    """A Jacobian on a subspace, changed in place by `set` and Broyden's `update`."""
 
     def __init__(self, linearised: Linearised) -> None:
         self.directions = linearised.directions
@@ -170,7 +160,7 @@ class Slopes:
     def weakest(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Return unit vectors of u on which residuals depended least, before updates.
 
-        Also returns (residuals, directions), the current slopes along each.
+        Also returns the current slopes (residuals, directions) along each.
         """
         _, rotation = np.linalg.eigh(self._first_gram)
         least = rotation[:, :count]
@@ -274,10 +264,7 @@ def without_overflow(slopes: np.ndarray) -> np.ndarray:
 
 
 def krylov(
-    push: Callable[[np.ndarray], np.ndarray],
-    pull: Callable[[np.ndarray], np.ndarray],
-    slope: np.ndarray,
-    dimensions: int,
+    push: Function, pull: Function, slope: np.ndarray, dimensions: int
 ) -> Linearised:
     """Differentiate on the Krylov space of J^T J and a gradient.
 

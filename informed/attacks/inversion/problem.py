@@ -23,6 +23,7 @@ from shadow.threat import Release
 
 # A squared residual of at most this many times that of the noise is explained by it.
 NOISE_FACTOR = 10.0
+LabelRows = Int[np.ndarray, "candidates unknown"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

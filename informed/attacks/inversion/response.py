@@ -1,8 +1,8 @@
 """Fast derivatives of the weights in the target, for inversion of large trainings.
 
-Inversion needs the Jacobian of the trained weights in the target z. One target among
-thousands of known points (D_-) moves the weights little. So we linearise the gradient
-of D_- around training on D_- alone, which is at theta_t after t steps:
+One target z among thousands of known points (D_-) moves the trained weights little. So
+we linearise the gradient of D_- around training on D_- alone, which is at theta_t after
+t steps:
 
     g(theta_t + delta) = g(theta_t) + H_t delta
 
@@ -31,10 +31,9 @@ from shadow.parallel import BY_ROW, EVERYWHERE, everywhere, sharded
 from shadow.training import cross_entropy
 from shadow.victims import FirstLayer, Params
 
-# Smallest number of known points to use H_t; with fewer, the neglected terms are larger
-# and the training itself is differentiated. MNIST at 1,000: derivatives are wrong by
-# 0.3 (0.1 if training is differentiated); most targets need as many Gauss-Newton steps
-# as with exact derivatives, one of 20 needs another start.
+# Smallest number of known points to use H_t; with fewer, the neglected terms are
+# larger. MNIST at 1,000: derivatives are wrong by 0.3 (0.1 if training is
+# differentiated); one target of 20 needs another start.
 _FEWEST = 1000
 # Memory for all H_t together, in bytes.
 _BYTES = 1 << 30
@@ -88,10 +87,7 @@ class Loss:
     def gradients(
         self, rest: Array, outputs: Array, labels: Array, weights: Any = 1
     ) -> tuple[Array, Array]:
-        """Return gradients in `rest`, flat, and in `outputs` (units, points).
-
-        The loss of each point is multiplied by its weight.
-        """
+        """Return gradients of the weighted loss in `rest`, flat, and in `outputs`."""
 
         def loss(rest: Array, outputs: Array) -> Array:
             logits = self.first.after(self.unravel(rest), outputs)
@@ -127,8 +123,8 @@ def trajectory_of(
 def hessians_of(loss: Loss, rank: int, groups: tuple, trajectory: Trajectory) -> Array:
     """Return H_t at every step of a trajectory, (steps, size, size); traced.
 
-    `groups` is D_- in groups: images (groups, points, pixels), the same in the first
-    directions (groups, points, rank), labels, weights of each point's loss.
+    `groups` is D_-: images, the same in the first directions, labels, weights of
+    losses.
     """
 
     def at(here: Trajectory) -> Array:

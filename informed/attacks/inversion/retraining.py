@@ -28,8 +28,8 @@ from shadow.width import models_per_batch
 
 # With more batches of runs than this, compiling a program for larger ones pays.
 _MANY = 10
-# Number of cached theta, and their memory in bytes. Stages begin where others ended,
-# and the certificate repeats runs: this saves one in six trainings of MNIST at 1,000.
+# Number of cached theta, and their memory in bytes. This saves one in six trainings of
+# MNIST at 1,000, as stages begin where others ended.
 _KEPT, _KEPT_BYTES = 16, 64 << 20
 # Leading directions of the data along which `span_derivatives` are taken, by default.
 RANK = 100
@@ -51,7 +51,7 @@ class Programs:
         draws: int,
         key: Array,
         noise_draws: int = 0,
-        rank: int | None = None,
+        rank: int = RANK,
     ) -> None:
         """Check the adversary's knowledge; nothing is compiled yet.
 
@@ -59,14 +59,13 @@ class Programs:
           width: number of points trained at once.
           draws: draws of the unknown randomness, over which theta is averaged.
           noise_draws: trainings that measure how theta scatters, if above `draws`.
-          rank: leading directions of the data in derivatives in span; None: `RANK`.
+          rank: leading directions of the data in derivatives in span.
         Raises: ValueError: fixed or algorithm is None.
         """
         require_told(knowledge, "fixed", "algorithm")
         assert knowledge.fixed is not None
         assert knowledge.algorithm is not None
-        self.knowledge, self.width = knowledge, width
-        self.rank = RANK if rank is None else rank
+        self.knowledge, self.width, self.rank = knowledge, width, rank
         self.algorithm, self.fixed = knowledge.algorithm, knowledge.fixed
         self.num_params = self.algorithm.layout(self.fixed)[-1].stop
         able = self.algorithm.capabilities

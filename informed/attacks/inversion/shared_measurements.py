@@ -39,9 +39,8 @@ _RADIUS = 0.1
 # Steps per label, and labels, whose differences are measured: 27 training runs.
 _MOVES, _LABELS = 4, 3
 # If a weight differs from training on a black target by more than this, in spacings of
-# float32 numbers, the target's pixel there is lit (nonzero). With small learning rates
-# all changes are small. A black pixel taken for lit costs time; a lit pixel taken for
-# black makes the target unreachable.
+# float32 numbers, the target's pixel there is lit (nonzero). A black pixel taken for
+# lit costs time; a lit pixel taken for black makes the target unreachable.
 _TOUCHED = 4.0
 # Bound on the coordinates |u|, in standard deviations per component. The second is for
 # starts with free columns, because their targets lie far from the mean.

@@ -42,11 +42,9 @@ class Patience:
 # regressed from theta, after which a new start promises less than more steps.
 _QUICK, _PATIENT = Patience(1.3, 1), Patience(1.1, 2)
 # For the last stage: with several unknown points, many steps of small gain are better
-# than another start. With one point, this multiple of `steps`, because all pixels need
-# more Jacobians than a few components do.
+# than another start. With one point, this multiple of `steps`, for all pixels.
 _SEVERAL, _LAST_TIMES = Patience(1.02, 4), 2
-# For a Krylov space, whose steps are cheaper and gain less; `times` multiplies that of
-# the stage.
+# For a Krylov space, whose steps are cheaper and gain less; times that of the stage.
 _MATRIX_FREE = Patience(1.02, 4)
 
 

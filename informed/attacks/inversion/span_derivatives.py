@@ -147,7 +147,7 @@ class Span:
         """Return the known part of the slopes, and the features of the rest.
 
         The part z a^T of the first layer's weights moves with z, regardless of kinks.
-        Everything else depends on the inner products, which are fewer than the pixels.
+        All else depends on the inner products, which are fewer than the pixels.
         """
         if len(basis) <= len(self._lead):
             return None
@@ -167,10 +167,7 @@ class Span:
             return gram.products(self._w, self.data[0], flat)
 
     def _by_training(self, images: Unknowns, labels: Labels, lead: Leading) -> _Parts:
-        """Return slopes through the inner products, (tangents, params), and a.
-
-        The images that multiply the coefficients are held constant.
-        """
+        """Return slopes through the inner products, (tangents, params), and a."""
         flat = images.reshape(len(images), -1).astype(np.float64)
         target_labels = jnp.asarray(labels, jnp.int32)
         products = self._products(images)
@@ -217,10 +214,7 @@ class Span:
         return self._thetas(moved, rest), value[:, None].astype(np.float64)
 
     def _in_blocks(self, tangents: tuple[np.ndarray, ...]) -> list[list[Array]]:
-        """Split tangents into equal blocks, in quarters of the size memory allows.
-
-        Each size is compiled once.
-        """
+        """Split tangents into blocks that fit memory, of few sizes to compile."""
         flat = self.data[0]
         bytes_each = _ARRAYS * flat.dtype.itemsize * len(flat) * self._w.shape[1]
         together = min(_TOGETHER, max(1, _BYTES // bytes_each))
@@ -235,10 +229,7 @@ class Span:
         return np.concatenate(leaves, axis=1)
 
     def _tangents(self, lead: Leading, unknown: int) -> tuple[np.ndarray, ...]:
-        """Return directions (cross, target_start, target_gram) of inner products.
-
-        There is one per lead and point, one per unit and point, one per pair of points.
-        """
+        """Return directions (cross, target_start, target_gram) of inner products."""
         size, units, points = len(lead), self._w.shape[1], np.arange(unknown)
         i, j = np.triu_indices(unknown)
         count = unknown * (size + units) + len(i)

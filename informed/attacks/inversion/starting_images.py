@@ -12,12 +12,11 @@ import jax
 import numpy as np
 from jaxtyping import Int
 
-from informed.attacks.inversion.problem import Published, Start
+from informed.attacks.inversion.problem import LabelRows, Published, Start
 from informed.attacks.inversion.shared_measurements import SharedMeasurements
 
 # Largest number of labels that derivatives try, the best first; largest residual in the
-# ranking, relative to the best label's. Clouds begin with every label, and give most of
-# them up early.
+# ranking, relative to the best label's. Clouds begin with every label.
 _MOST_LABELS, _LABEL_FACTOR = 4, 2.0
 # Damping of the linearised least squares that rank labels, relative to the residual.
 _DAMPING = 1e-5
@@ -75,16 +74,13 @@ def _linear_residual(
 
 
 def starts(
-    shared: SharedMeasurements,
-    published: Published,
-    labels: Int[np.ndarray, "candidates unknown"],
+    shared: SharedMeasurements, published: Published, labels: LabelRows
 ) -> Iterator[Start]:
     """Yield starts for derivatives: the mean image, then guesses by regression.
 
     Starts with free columns, for targets with a value that no known record has, come
     second for the likeliest label, and last for the others. If the release is rounded
-    they come last for all, since a wide prior then explains too much. There are none if
-    every column varies, or is certainly black in the target.
+    they come last for all, since a wide prior then explains too much.
     """
     free = labels[:0]
     if not shared.runs.random and labels.shape[1] == 1:
@@ -106,9 +102,7 @@ def starts(
 
 
 def near_starts(
-    shared: SharedMeasurements,
-    published: Published,
-    labels: Int[np.ndarray, "candidates unknown"],
+    shared: SharedMeasurements, published: Published, labels: LabelRows
 ) -> Iterator[Start]:
     """Yield starts for clouds: guesses by regression, the likeliest label first."""
     if labels.shape[1] > 1:
@@ -135,8 +129,7 @@ def _start(
 ) -> Start:
     """Return a start at given or mean images, with certainly lit pixels lit.
 
-    If images are None, they are the labels' means or, with a number above 0, random
-    images of these labels. The number also seeds the separation of several points.
+    With a number above 0, images of None are random images of the labels.
     """
     labels = np.asarray(labels)
     if images is None and not number:
@@ -176,9 +169,7 @@ def _rng(shared: SharedMeasurements, number: int) -> np.random.Generator:
 
 
 def _regressed(
-    shared: SharedMeasurements,
-    theta: np.ndarray,
-    labels: Int[np.ndarray, " candidates"],
+    shared: SharedMeasurements, theta: np.ndarray, labels: np.ndarray
 ) -> list[tuple[int, np.ndarray]]:
     """Guess the image by regression on theta; the guess of nearest theta comes first.
 
@@ -194,9 +185,7 @@ def _regressed(
 
 
 def _public(
-    shared: SharedMeasurements,
-    theta: np.ndarray,
-    labels: Int[np.ndarray, " candidates"],
+    shared: SharedMeasurements, theta: np.ndarray, labels: np.ndarray
 ) -> list[tuple[int, np.ndarray]]:
     """Return (label, known image) pairs, nearest theta first."""
     nearest = []

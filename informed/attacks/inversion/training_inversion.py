@@ -40,7 +40,7 @@ from informed.attacks.attack_row import Material, OneByOne
 from informed.attacks.inversion import cloud_search
 from informed.attacks.inversion.certificate import certify
 from informed.attacks.inversion.inversion_config import InversionConfig
-from informed.attacks.inversion.problem import Certificate, Published
+from informed.attacks.inversion.problem import Certificate, LabelRows, Published
 from informed.attacks.inversion.shared_measurements import SharedMeasurements
 from informed.attacks.inversion.solving import solve
 from informed.attacks.inversion.starting_images import (
@@ -165,9 +165,7 @@ class Inversion(OneByOne):
 
 
 def certificates(
-    shared: SharedMeasurements,
-    published: Published,
-    labels: Int[np.ndarray, "candidates unknown"],
+    shared: SharedMeasurements, published: Published, labels: LabelRows
 ) -> Iterator[Certificate]:
     """Solve from one start after the other, best first, and judge the results."""
     random = shared.runs.random

@@ -75,9 +75,9 @@ class Correlated:
 def correlated(samples: Differences, deviations: Differences) -> Correlated:
     """Estimate noise in all directions from some dozens of samples around zero.
 
-    Its strong directions are those of the samples. The variance in other directions is
-    that of one half of the samples outside the span of the other half. `deviations` > 0
-    are those of the weights, which the estimate keeps on average.
+    Its strong directions are those of the samples. The variance in others is that of
+    one half of the samples outside the span of the other half. `deviations` > 0 are
+    kept.
     """
     count, params = samples.shape
     samples = samples / deviations

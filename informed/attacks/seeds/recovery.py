@@ -180,8 +180,7 @@ def still_search(
 ) -> StillSearch | None:
     """Prepare the search by still weights; None: they can't identify a seed.
 
-    This happens if no weight stays unchanged, or if seeds hardly differ in those that
-    do. Args, Raises: as for `recover`.
+    Args, Raises: as for `recover`.
     """
     knowledge.require(release, "fixed", "algorithm", "seeds")
     family = knowledge.seeds

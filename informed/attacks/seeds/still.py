@@ -3,11 +3,11 @@
 The weights of an input that is zero in all known records D_-, as a border pixel or an
 unused word, never get a gradient. Under SGD, momentum and Adam they keep their initial
 value to the last bit; weight decay, unless inside Adam, scales it by a common factor.
-Finding them needs no knowledge of the architecture: the adversary trains from a few
-initialisations, with a copy of a point of D_- for the target, and keeps the weights
-that end at the same multiple of their initial value theta_0 each time. A target that is
-nonzero in one such input changes the weights of that input only. A few trainings on
-public images, or else on D_-, show which inputs are seldom nonzero.
+The adversary trains from a few initialisations, with a copy of a point of D_- for the
+target, and keeps the weights that end at the same multiple of their initial value
+theta_0 each time, whatever the architecture. A target that is nonzero in one such input
+changes the weights of that input only. A few trainings on public images, or else on
+D_-, show which inputs are seldom nonzero.
 """
 
 import dataclasses
@@ -39,6 +39,9 @@ _ULP = 2.0**-23
 _ULPS, _DEVIATIONS = 4, 4
 
 
+Starts = Float[np.ndarray, "starts params"]
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Still:
     """Weights with theta = factor * theta_0, factor > 0."""
@@ -53,10 +56,7 @@ class Still:
 def seeded_runs(
     knowledge: Knowledge, family: SeedFamily, seeds: np.ndarray, key: Array
 ) -> Runs:
-    """Prepare the adversary's trainings: run i starts from the i-th of some seeds.
-
-    All other unknown randomness, noise included, is drawn from `key`.
-    """
+    """Prepare trainings from the i-th of some seeds; `key` draws all else."""
     algorithm = knowledge.algorithm
     assert algorithm is not None
     width = len(seeds)
@@ -118,10 +118,7 @@ def find(knowledge: Knowledge, family: SeedFamily, key: Array) -> Still | None:
     )
 
 
-def _common_factor(
-    thetas: Float[np.ndarray, "starts params"],
-    starts: Float[np.ndarray, "starts params"],
-) -> float | None:
+def _common_factor(thetas: Starts, starts: Starts) -> float | None:
     """Find the multiple of theta_0 at which several weights end from any theta_0."""
     scale = np.abs(starts).max()
     if len(starts) < 2:

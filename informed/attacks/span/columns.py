@@ -15,8 +15,7 @@ _BYTE = 1 / 255
 _STEPS = (_BYTE, 0.1, 0.01)
 # Largest number of values for a column to count as discrete: those of one byte.
 _MOST_LEVELS = 256
-# Columns whose ranges differ by less than this share one range, because a column of
-# genotypes may lack a rare value that other columns have.
+# Columns of a smaller range share one, because one may lack a rare value of the others.
 _ALIKE = 4
 
 

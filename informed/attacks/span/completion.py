@@ -32,25 +32,16 @@ def digits(equations: int, distance: float) -> float:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Completion:
-    """A complete row, and the evidence for it.
-
-    Attributes:
-      row: (features,), the missing row.
-      certified: whether equations that weren't needed to find the row agree with it,
-        given the premise.
-      determined: (features,) bool, the columns that the equations determine.
-      by: how the row was completed: "levels", "training".
-      why: what the certificate rests on, or why there is none, in a sentence.
-      error: bound on the error of a certified row, as a share of its largest entry.
-      premise: what the certificate assumes about the row that no equation shows. Sign
-        and length of a direction are unknown, so a multiple or a mirror image of the
-        row satisfies the same equations.
-    """
+    """A complete row, and the evidence for it."""
 
     row: Float[np.ndarray, " features"]
+    # Whether equations that weren't needed to find the row agree with it, given the
+    # premise.
     certified: bool
-    determined: Bool[np.ndarray, " features"]
-    by: str
-    why: str
-    error: float = 0.0
+    determined: Bool[np.ndarray, " features"]  # the columns that equations determine
+    by: str  # how the row was completed: "levels", "training"
+    why: str  # what the certificate rests on, or why there is none, in a sentence
+    error: float = 0.0  # of a certified row: a bound, as a share of its largest entry
+    # What the certificate assumes about the row that no equation shows. Multiples and
+    # mirror images of the row satisfy the same equations.
     premise: str = ""

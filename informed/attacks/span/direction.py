@@ -50,25 +50,17 @@ _EPS32 = float(np.finfo(np.float32).eps)
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Direction:
-    """The directions of the missing rows off the span of the known ones.
+    """The directions of the missing rows off the span of the known ones."""
 
-    Attributes:
-      basis: the span of the known rows; all vectors here are in its units.
-      vectors: (rank, features), orthonormal: a basis of the missing rows' parts off the
-        span. For one missing row it is its direction, of unknown sign.
-      singular: (outputs,), all singular values, the largest first.
-      error: estimated sine of the angle to the true directions (Wedin).
-      outputs: (outputs, unknown), left singular vectors of the missing rows: directions
-        of their gradients in the outputs.
-      shares: (outputs, known), coefficients of the known rows; zeros for rows that are
-        combinations of others.
-    """
-
-    basis: Basis
+    basis: Basis  # the span of the known rows; all vectors here are in its units
+    # An orthonormal basis of the missing rows' parts off the span. For one missing row
+    # it is its direction, of unknown sign.
     vectors: Float[np.ndarray, "rank features"]
-    singular: Float[np.ndarray, " outputs"]
-    error: float
+    singular: Float[np.ndarray, " outputs"]  # all singular values, the largest first
+    error: float  # estimated sine of the angle to the true directions (Wedin)
+    # Left singular vectors: directions of the missing rows' gradients in the outputs.
     outputs: Float[np.ndarray, "outputs unknown"]
+    # Coefficients of the known rows; zeros for rows that are combinations of others.
     shares: Float[np.ndarray, "outputs known"]
 
     @property
@@ -96,11 +88,8 @@ class Direction:
     def equal(self, rows: Float[np.ndarray, "rank features"]) -> bool:
         """Return whether training may have given the missing rows equal weight.
 
-        A hinge loss and perceptrons do. Two missing rows of equal weight have one
-        direction in all outputs, and look like one row, their sum.
-
-        Args:
-          rows: the missing rows, each up to a factor.
+        A hinge loss and perceptrons do. Two missing rows of equal weight look like one
+        row, their sum. `rows` are the missing rows, each up to a factor.
         """
         scaled = rows / self.basis.scale
         inside, _ = self.basis.split(scaled)
@@ -221,19 +210,13 @@ def read(
 
 
 class Ranking(NamedTuple):
-    """A gallery of candidate rows, ranked by the angle to the missing rows.
+    """A gallery of candidate rows, ranked by the angle to the missing rows."""
 
-    Attributes:
-      order: (rows,), positions in the gallery, the nearest first.
-      sines: (rows,), the sine of the angle between each row's part off the span and the
-        direction; 1 if a row lies in the span.
-      names: positions of the rows that lie on the direction, up to its error; empty:
-        no row of the gallery is the missing one.
-    """
-
-    order: Int[np.ndarray, " rows"]
+    order: Int[np.ndarray, " rows"]  # positions in the gallery, the nearest first
+    # Of the angle between each row's part off the span and the direction; 1 if a row
+    # lies in the span.
     sines: Float[np.ndarray, " rows"]
-    names: Int[np.ndarray, " named"]
+    names: Int[np.ndarray, " named"]  # positions of the rows that lie on the direction
 
 
 def rank(direction: Direction, gallery: Float[np.ndarray, "rows features"]) -> Ranking:

@@ -53,9 +53,6 @@ def find(
     Training (A) is run twice on the known records D_-: with the first duplicated, and
     with another. Both leave the same initial weights off the span of D_-.
 
-    Args:
-      known: (known, features), D_- as the layer gets it.
-      key: draws the unknown randomness.
     Returns: the layers; why there are none, "" if there are some.
     """
     fixed = knowledge.fixed

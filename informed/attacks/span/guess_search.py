@@ -27,15 +27,13 @@ from informed.attacks.span.first_layers import SPREAD, Layer
 
 # The constants below were chosen on letters of 784 pixels, 300 known, that a network of
 # 32 tanh units was trained on: twelve targets, other seeds than those of the benchmark.
-# Directions measured first; doubled whenever steps stall. With 40 to 96 most targets
-# take one or two measurements.
+# Directions measured first; doubled whenever steps stall.
 _MEASURED = 48
 # Finite-difference step, in standard deviations of known records: the first, the factor
 # by which it shrinks, and the smallest.
 _MOVE, _LESS, _LEAST = 0.3, 0.3, 0.02
 # Smallest standard deviation of a coordinate, relative to the largest. With 0.001 a
-# search took 240 trainings at the median, as it strayed along coordinates in which
-# records hardly vary; with 0.1 to 1 it took 110.
+# search took 240 trainings at the median; with 0.1 to 1 it took 110.
 _SMALLEST = 0.2
 # The first damping, relative to the mean curvature; multiples of the last damping that
 # are tried together; factors of the damping if none, the first or the second is best.
@@ -74,7 +72,6 @@ def search(
       known: rows (known, features) and labels (known,) of D_-.
       labels: labels that the target may have.
       trained: (rows (guesses, features), label) -> theta (guesses, params) of A.
-      columns: discrete values of the known rows' columns; None: there are none.
       most: number of trainings after which no step is begun.
     Returns: the row, and the number of trainings used.
     """
@@ -120,12 +117,7 @@ class _Guess:
 
 
 class _Problem:
-    """The search's least-squares problem: unknowns are t and c of the module docstring.
-
-    Attributes:
-      enough: squared residual of rounding alone.
-      count: number of trainings so far;  label: the label of guesses.
-    """
+    """The least-squares problem of the unknowns t and c; see the module's docstring."""
 
     def __init__(
         self,

@@ -1,14 +1,13 @@
 """Find a missing row of whole numbers (genotypes, pixels in bytes) from its direction.
 
-The direction is all that released weights show of the row: its part off the known rows'
-span, without length or sign. The row lies on a grid, and in the (n + 1)-dimensional
-span of the n known rows and the direction, out of d dimensions. We alternate rounding
-and projection, from the known rows' mean and then from what message passing expects.
-The result is `sure` if the remaining d - n - 1 equations hold to more digits than index
-a row of the grid, and all to the direction's precision: one wrong value in a known row
-would violate one of them. `certified` also needs that no combination with known rows is
-another solution (`uniqueness`), that all columns are settled, and that a single output
-can't hide an error or a sum of rows.
+The row lies on a grid, and in the (n + 1)-dimensional span of the n known rows and the
+direction, out of d dimensions. We alternate rounding and projection, from the known
+rows' mean and then from what message passing expects. The result is `sure` if the
+remaining d - n - 1 equations hold to more digits than index a row of the grid, and all
+to the direction's precision: one wrong value in a known row would violate one of them.
+`certified` also needs that no combination with known rows is another solution
+(`uniqueness`), that all columns are settled, and that a single output can't hide an
+error or a sum of rows.
 
 Message passing. The direction is w = a P z: the missing row z, projected off the span
 by P, times an unknown factor a (the *share*): d - n equations for d columns of few
@@ -16,7 +15,7 @@ values, with frequencies estimated from the known rows. We alternate two steps: 
 equations correct all columns at once, and each column's values get posterior
 probabilities. What a step received from the previous one is subtracted (the extrinsic
 mean), so that errors stay independent. Rounding and projecting alone ends at wrong rows
-for n / d above 0.2; messages recover genotypes at n / d of 0.4, but not at 0.5.
+for n / d above 0.2.
 
 Source: Rangan, Schniter and Fletcher, "Vector approximate message passing" (IEEE Trans.
 Inf. Theory 65, 2019), with the projection as the linear step, and the share fitted by
@@ -48,8 +47,7 @@ _SETTLED = 1e-3
 # Rounding of projections, relative to a row's length.
 _EXACT = 1e-12
 # Largest residual, in errors of the direction: its norm, and in one column. The largest
-# of ten thousand independent normal errors is 4 standard deviations. In the tests all
-# errors are below their estimates.
+# of ten thousand independent normal errors is 4 standard deviations.
 _NORM, _COLUMN = 2.0, 8.0
 # A column that is farther than this from a level, in steps, may have the next level.
 _DOUBT = 0.3
@@ -131,10 +129,7 @@ class Lattice:
     """
 
     def __init__(
-        self,
-        direction: Direction,
-        rows: Float[np.ndarray, "known features"],
-        columns: Columns,
+        self, direction: Direction, rows: np.ndarray, columns: Columns
     ) -> None:
         """Restrict a direction and the known rows to the discrete columns."""
         grid = columns.discrete
@@ -245,8 +240,7 @@ def _starts(lattice: Lattice) -> Iterator[np.ndarray]:
 def _of_least_sum(rows: np.ndarray, off: np.ndarray) -> np.ndarray | None:
     """Minimise the sum of off + V^T c, no entry negative; None: infeasible.
 
-    Entries are weighted by the inverse of the number of known rows V that have them. As
-    a linear program in c it takes a tenth of the time of one in the entries.
+    Entries are weighted by the inverse of the number of known rows V that have them.
     """
     used = (rows != 0).any(axis=0)
     some = sparse.csc_array(rows[:, used])

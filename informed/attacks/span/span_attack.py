@@ -75,16 +75,11 @@ def make(config: SpanConfig, material: Material) -> "SpanAttack":
 
 @dataclasses.dataclass(kw_only=True, eq=False)
 class SpanAttack(OneByOne):
-    """Read the direction of each target, and complete it to a row.
-
-    Attributes:
-      config: the attack's settings.
-      table: the table that records are rows of; None: records are plain features.
-      stumbles: a reason for every release without a trace; grows during the attack.
-    """
+    """Read the direction of each target, and complete it to a row."""
 
     config: SpanConfig = dataclasses.field(default_factory=SpanConfig)
-    table: Table | None = None
+    table: Table | None = None  # that records are rows of; None: plain features
+    # A reason for every release without a trace; grows during the attack.
     stumbles: list[str] = dataclasses.field(default_factory=list)
 
     def each(

@@ -33,11 +33,8 @@ def possible(
 ) -> bool:
     """Return whether another row of the grid may have the same direction.
 
-    Args:
-      row: the reconstructed row, on the grid.
-      rows: the known rows, in the same columns, all of them discrete.
-      sums: whether the row may be the sum of two missing ones, as happens if training
-        gave them equal weight.
+    `sums`: whether the row may be the sum of two missing ones, as happens if training
+    gave them equal weight. All columns are discrete.
     """
     terms = [*_BY_CHANCE, (0, (1, 1))] if sums else _BY_CHANCE
     if not len(rows):
@@ -120,8 +117,8 @@ def _by_chance(
 ) -> bool:
     """Return whether a combination of so many terms may be on the grid by chance.
 
-    The expected number is the number of combinations times the probability of staying
-    on the grid, a product over columns and one-hots as if these were independent.
+    The expected number is that of combinations times the probability of staying on the
+    grid, as if columns and one-hots were independent.
     """
     rng = np.random.default_rng(0)
     picked = rows[rng.integers(len(rows), size=(_DRAWN, len(signs)))]

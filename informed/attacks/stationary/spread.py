@@ -20,6 +20,9 @@ _MOST_BINS = 60
 _FLOOR = 1e-24
 
 
+Models = Float[np.ndarray, "models params"]
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Spread:
     """The function f: log-linear between known curvatures, constant beyond."""
@@ -27,25 +30,15 @@ class Spread:
     curvatures: Float[np.ndarray, " k"]  # where f is known, ascending, > 0
     squares: Float[np.ndarray, " k"]  # f there: the mean square of G per direction
 
-    def __call__(
-        self, curvatures: Float[np.ndarray, " params"]
-    ) -> Float[np.ndarray, " params"]:
+    def __call__(self, curvatures: np.ndarray) -> Float[np.ndarray, " params"]:
         """Interpolate f at the given curvatures."""
         at = np.log(np.maximum(curvatures, self.curvatures[0]))
         logs = np.interp(at, np.log(self.curvatures), np.log(self.squares))
         return np.exp(logs)
 
     @classmethod
-    def learned(
-        cls,
-        curvatures: Float[np.ndarray, "models params"],
-        gradients: Float[np.ndarray, "models params"],
-    ) -> "Spread":
-        """Learn f from the adversary's own models.
-
-        `curvatures` are eigenvalues of each model's Hessian, `gradients` each model's G
-        in the eigenbasis.
-        """
+    def learned(cls, curvatures: Models, gradients: Models) -> "Spread":
+        """Learn f from own models' Hessian eigenvalues, and G in the eigenbases."""
         flat = np.abs(curvatures).ravel()
         flat = np.maximum(flat, 1e-12 * flat.max())
         order = np.argsort(flat)

@@ -287,9 +287,7 @@ class Prior:
     def on_levels(self, image: np.ndarray) -> np.ndarray:
         """Round the image to the pixel levels if it lies near them.
 
-        By chance the root mean square distance from the nearest level is 0.29 of the
-        spacing. If it is half of that, a normal error of the same size reaches half a
-        level in one pixel of a thousand.
+        By chance the root mean square distance is 0.29 of the spacing.
         """
         if self.levels is None:
             return image
