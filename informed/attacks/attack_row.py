@@ -112,10 +112,6 @@ class NotApplicableError(ValueError):
     """The attack doesn't apply to such models, which says nothing on their safety."""
 
 
-def _always(facts: Facts) -> str:
-    return ""
-
-
 @dataclasses.dataclass(frozen=True)
 class NoSettings:
     """Settings of an attack that has none."""
@@ -161,7 +157,7 @@ class Row:
     knows: tuple[str, ...]
     uses: tuple[str, ...] = ()
     gives: tuple[str, ...]
-    applies: Callable[[Facts], str] | str = _always
+    applies: Callable[[Facts], str] | str = lambda facts: ""
     remedy: str = ""
     share: float = SHARE
     asked: bool = False

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from sklearn import base
 
-Invert, Train = Callable[[Any], np.ndarray], Callable[[np.ndarray], Any]
+Invert = Callable[[Any], np.ndarray]
+Train = Callable[[np.ndarray], Any]
 
 # All lengths are in column spreads. Steps are accelerated once they are below this;
 # acceleration from farther away fails.
@@ -54,10 +55,8 @@ def refine(
     """Solve train(z) = stored by z <- z + invert(stored) - invert(train(z)).
 
     Args:
-      invert: model -> (unknowns,), the closed form's row and output; NaN if there is
-        none. An approximate inverse of `train`.
+      invert: model -> (unknowns,), the closed form's row and output, or NaN.
       train: (unknowns,) -> model, the refit with this row and output.
-      stored: the released model.
       scale: (unknowns,), the spread of each unknown among the known rows.
     Returns: z, and (unknowns,) its error: a hundred times the last steps once they no
       longer shrink, infinite where they don't get small.

@@ -83,8 +83,7 @@ def minimise(
       linearise: u (unknowns,) -> derivatives there.
       steps: largest number of Jacobians; each may serve several cheap steps.
       enough: cost at which the search stops.
-      give_up: the search ends when a step with a new Jacobian divides the cost by less
-        than this.
+      give_up: least factor by which a step with a new Jacobian divides the cost.
       reach: points with a larger |u| than this and the start's are scaled down to it.
       slopes: derivatives at the start; None: not computed yet.
       settle: new best point -> the same or a better one; None: no such refinement.

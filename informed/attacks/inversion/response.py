@@ -158,10 +158,10 @@ def moved_by(
 
     Args:
       shared: the trajectory without its weights; H_t (steps, size, size); the change of
-        W^T by training on D_-, in the first directions (steps, units, rank); the first
+      W^T
+        by training on D_-, in the first directions (steps, units, rank); the first
         layer's outputs for the image of `around` (steps, units).
-      around: the target whose outputs are in `shared`.
-      target, label: the target, which derivatives move away from `around`.
+      target: moved away from `around` by derivatives.
     """
     trajectory, hessians, leading, outputs = shared
     away = jax.tree.map(jnp.subtract, target, around)
@@ -227,7 +227,6 @@ class Response:
 
         Args:
           optimise: an optimiser that is linear in gradient and parameters.
-          epochs: steps of training.
           w, rest: W_0 (pixels, units), and all other initial parameters.
           images, labels: D_-, (fixed, pixels) and (fixed,).
           lead: (rank, pixels), the first directions, orthonormal.
@@ -296,10 +295,8 @@ def curvature(
 ) -> Array:
     """Return the Hessian H at one step, a square matrix of size rank x units + others.
 
-    Args:
-      gradients: (`rest`, `outputs`) -> gradients with respect to both.
-      outputs: (units, fixed), outputs of the first layer.
-      thin: (fixed, rank), images in the first directions.
+    `gradients` are those by `rest` and `outputs` (units, fixed) of the first layer;
+    `thin` (fixed, rank) are images in the first directions.
     """
     units, rank = len(outputs), thin.shape[1]
 

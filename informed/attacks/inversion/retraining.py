@@ -2,11 +2,8 @@
 
 Randomness of A that the adversary doesn't know is drawn `draws` times, and the weights
 theta are the mean over the draws. Noise of private training is omitted instead, which
-gives the same mean to first order. More draws measure how theta scatters.
-
-`Programs` are compiled once for all releases; `Retraining` runs them from the initial
-weights theta_0 of one release. Its subclasses add derivatives of the whole training
-run: `derivatives` if JAX can differentiate A, else `finite_differences`.
+gives the same mean to first order. More draws measure how theta scatters. Subclasses
+add derivatives of the whole training run, by `derivatives` or `finite_differences`.
 """
 
 import functools

@@ -3,12 +3,11 @@
 This is for full-batch gradient descent with a dense first layer of weights W, starting
 at W_0, on known images X. A target z matters only through X z, W_0^T z and z^T z
 (`shadow.training.gram_form`). X z varies in few directions, so `rank + units + 1`
-tangents give all columns of the Jacobian: 111 instead of 784 on MNIST, each with a
-product of rank `rank` instead of the Gram matrix. Neglected terms are of second order
-in the neglected standard deviations of the data: on MNIST at a fixed set of 1,000 and
-rank 100, the largest eigenvalue of the Jacobian's relative error is 0.2. D_- are the
-known images, theta the trained weights. W ends at c W_0 + X^T A + z a^T; c is from
-weight decay, A and a are the *coefficients* of known images and target.
+tangents give all columns of the Jacobian: 111 instead of 784 on MNIST. Neglected terms
+are of second order in the neglected standard deviations of the data: on MNIST at a
+fixed set of 1,000 and rank 100, the largest eigenvalue of the Jacobian's relative error
+is 0.2. W ends at c W_0 + X^T A + z a^T; c is from weight decay, A and a are the
+*coefficients* of known images and target.
 """
 
 import functools

@@ -196,9 +196,9 @@ def _best(certificates: Iterator[Certificate]) -> Certificate:
 def _one_thread() -> contextlib.AbstractContextManager[Any]:
     """Limit NumPy's matrix products to one thread while entered.
 
-    OpenBLAS's threads spin for a while after a product and slow down trainings on the
-    same cores: four of MNIST took 100 ms instead of 70. SciPy's library keeps its
-    threads, since JAX solves by it, and theta's last bits may depend on their number.
+    OpenBLAS's threads slow down trainings on the same cores: four of MNIST took 100 ms
+    instead of 70. SciPy's library keeps its threads, since JAX solves by it, and
+    theta's last bits may depend on their number.
     """
     if not devices.cache_bound():
         return contextlib.nullcontext()

@@ -52,13 +52,11 @@ def recover(
 ) -> Int[np.ndarray, " releases"]:
     """Recover the seed of every release; `NOT_FOUND` if no seed explains it.
 
-    Args:
-      release: the released models, with all their weights.
-      knowledge: needs fixed, algorithm and seeds. Uses public, training_key.
-      key: draws the adversary's own models.
-      progress: whether to show a bar.
+    Needs fixed, algorithm and seeds; uses public and training_key.
+
     Raises: FieldError: needed knowledge is None, not all weights are released, or A
-      isn't run by JAX. ValueError: `seeds.draw` makes another number of weights.
+    isn't
+      run by JAX. ValueError: `seeds.draw` makes another number of weights.
     Warns: RuntimeWarning: no seed was searched.
     """
     by_still = still_search(release, knowledge, key=key)

@@ -109,12 +109,10 @@ def sweep(
     *,
     progress: bool = False,
 ) -> Iterator[tuple[int, list[tuple[int, int]]]]:
-    """Yield seeds whose elements lie between bounds, piece by piece.
+    """Yield seeds from start to stop - 1 whose elements lie between bounds.
 
     Args:
       lowest, highest: (releases, elements), bounds of the elements of each theta_0.
-      start, stop: first seed, and one more than the last.
-      progress: whether to show a bar with seeds/s and the time left.
     Yields: (the first seed that is not yet searched, pairs (release, seed)).
     """
     low, high = lowest.T.astype(np.float32), highest.T.astype(np.float32)
