@@ -31,8 +31,7 @@ from informed.attacks.attack_row import Material
 from informed.attacks.inversion import coordinates, gauss_newton, pixel_levels
 from informed.attacks.inversion.coordinates import Space
 from informed.attacks.inversion.gauss_newton import Linearised
-from informed.attacks.stationary.gradients import PenalisedGradients
-from informed.attacks.stationary.spread import Spread, eigenbasis
+from informed.attacks.stationary.gradients import PenalisedGradients, Spread, eigenbasis
 from shadow import bars, checks
 from shadow.data import Examples
 from shadow.threat import Knowledge, Reconstruction, Release

@@ -10,8 +10,7 @@ import informed
 import shadow
 from dp.gradient import PrivacyConfig
 from informed.attacks.stationary import StationaryAttack, StationaryConfig
-from informed.attacks.stationary.gradients import PenalisedGradients
-from informed.attacks.stationary.spread import Spread, eigenbasis
+from informed.attacks.stationary.gradients import PenalisedGradients, Spread, eigenbasis
 from informed.experiment.training_settings import TrainingConfig
 from shadow import checks
 
