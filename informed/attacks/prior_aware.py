@@ -16,9 +16,8 @@ one random step of each epoch it is the sum over epochs of log mean e^x_i. The p
 score (`published_score`) leaves out n_i, and takes for batches the largest a_i of each
 epoch.
 
-With a uniform prior on m candidates, success can't exceed the bound of kappa = 1/m. So
-`benchmarks/noisy_gradients.py` calls `play` and compares success with the bound, which
-shows how much the bound may overstate. Runs and audits don't play this attack.
+With a uniform prior on m candidates, success can't exceed the bound of kappa = 1/m:
+`benchmarks/noisy_gradients.py` compares them. Runs and audits don't play this attack.
 
 Source: Hayes, Mahloujifar and Balle 2023, Section 4; the posterior derived.
 """

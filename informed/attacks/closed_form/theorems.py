@@ -37,27 +37,20 @@ Vector = Float[np.ndarray, " features"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class GlmReconstruction:
-    """A reconstructed training point, and an estimate of its error.
+    """A reconstructed training point, and an estimate of its error."""
 
-    Attributes:
-      x: (features,) float64, the reconstructed features.
-      y: the label: a class (0 .. classes - 1, or as the estimator names it), a count,
-        or a real number.
-      residual: the target's |mean - y| (its norm over classes); the smaller, the
-        worse conditioned.
-      gradient_norm: lower bound on the objective's gradient at the released parameters,
-        from what no target could explain: a label between the classes, or a residual
-        gradient that is no product of features and residual. Never below rounding. None
-        if any gradient could be a target's, as with real labels: then it is unknown how
-        accurately the model was solved, and whether the fixed set is the right one.
-      implied_error: the relative error of x that `gradient_norm` implies, or None.
-    """
-
-    x: np.ndarray
+    x: Float[np.ndarray, " features"]
+    # A class (0 .. classes - 1, or as the estimator names it), a count, or a number.
     y: Any
+    # The target's |mean - y| (its norm over classes); the smaller, the worse.
     residual: float
+    # Lower bound on the objective's gradient at the released parameters, from what no
+    # target could explain: a label between the classes, or a residual gradient that is
+    # no product of features and residual. Never below rounding. None if any gradient
+    # could be a target's, as with real labels: then it is unknown how accurately the
+    # model was solved, and whether the fixed set is the right one.
     gradient_norm: float | None = None
-    implied_error: float | None = None
+    implied_error: float | None = None  # the relative error of x that it implies
 
 
 def reconstruct_glm(

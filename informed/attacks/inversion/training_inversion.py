@@ -75,7 +75,6 @@ class Inversion(OneByOne):
         The reconstruction of a release doesn't depend on the others.
 
         Args:
-          release: the released models.
           knowledge: needs fixed and algorithm. An unknown initialisation or order of
             mini-batches is drawn `draws` times, unless the family of seeds is known and
             the release's seed is recovered. Uses public, labels and known if given.
