@@ -25,8 +25,7 @@ from informed.attacks.inversion import weight_noise
 _RIDGES = 10.0 ** np.arange(-8, 5)
 # Least degrees of freedom as a share of the points; with fewer, misfits are unreliable.
 _LEAST_FREE = 0.3
-# Share of the median misfit that is added to every output's misfit, so that no output
-# gets unlimited weight.
+# Share of the median misfit that is added to each output's, to bound its weight.
 _LEAST_SHARE = 1e-3
 # Multiples of the step's standard error at which likely points are drawn.
 _SCALES = np.array([1.0, 2.0, 4.0])

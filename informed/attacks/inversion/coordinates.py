@@ -82,10 +82,7 @@ class Space:
         return apart.reshape(*images.shape[:-4], -1)
 
     def completed(self, slopes: np.ndarray) -> np.ndarray:
-        """Extend slopes (unknowns, outputs) that keep black pixels black to all u.
-
-        A direction of u that would change a black pixel moves the other pixels only.
-        """
+        """Extend slopes that keep black pixels black to all u, which move others."""
         of_basis = self._full.mean + self._dimmed.basis
         onto = self._full.of(of_basis.reshape(-1, *self._full.image_shape))
         by_point = slopes.reshape(-1, self.size, slopes.shape[1])

@@ -31,8 +31,7 @@ _COLUMNS = 12.0
 _LEAST_GAIN = 1.05
 # Largest number of steps with one Jacobian.
 _MOST_STEPS = 30
-# Directions with a smaller undetermined share count as determined: then errors are
-# below a thousandth of a pixel.
+# Directions with a smaller undetermined share count as determined.
 _NEGLIGIBLE = 1e-6
 # Shorter steps of u don't change float32 images, so they give no slope.
 _SMALLEST_STEP = 1e-9

@@ -44,10 +44,7 @@ _highest = functools.partial(jax.default_matmul_precision, "highest")
 
 
 def pays(num_fixed: int, directions: int, others: int, steps: int) -> bool:
-    """Return whether computing H_t saves time, and fits into memory.
-
-    The first layer's weights move in `directions` = rank x units directions.
-    """
+    """Return whether computing H_t, in `directions` = rank x units, pays and fits."""
     size = steps * 4 * (directions + others) ** 2
     return num_fixed >= _FEWEST and size <= _BYTES
 

@@ -201,10 +201,7 @@ class Retraining:
         ).astype(np.float64)
 
     def slopes(self, images: Unknowns, labels: Labels, basis: Basis) -> np.ndarray:
-        """Differentiate theta as the unknown points move along `basis`.
-
-        Returns: (params, unknown * m), the columns of the first point first.
-        """
+        """Differentiate theta along `basis`: (params, unknown * m), point by point."""
         raise NotImplementedError
 
     def local(self, images: Unknowns, labels: Labels, basis: Basis) -> Local | None:

@@ -12,8 +12,7 @@ from jaxtyping import Float
 from sklearn import covariance
 
 Differences = Float[np.ndarray, "..."]
-# Least variance in weak directions, relative to the mean variance, so that few samples
-# never make a direction look free of noise.
+# Least variance in weak directions, relative to the mean, as samples are few.
 _LEAST_REST = 1e-3
 # Sums of squares below this share of the largest are rounding, no direction of noise.
 _SAME = 1e-10

@@ -34,14 +34,12 @@ from shadow.training.seeds import SeedFamily
 NOT_FOUND = -1
 # Pairs of seeds compared to estimate how often two theta_0 agree by chance.
 _PAIRS = 32
-# A seed is reported if the probability that any wrong seed agrees as well is at most
-# this.
+# A seed is reported if any wrong one agrees as well with at most this probability.
 _CHANCE = 1e-9
 # Passes over all seeds, each comparing other weights: a target with a nonzero pixel
 # changes the weights of one pass, seldom those of all.
 _PASSES = 3
-# Wrong seeds per release and pass that may match the first elements. More elements
-# leave fewer, but take longer per seed.
+# Wrong seeds per release and pass that may match the first elements.
 _CANDIDATES = 1e5
 # Elements that a pass compares before all still weights are compared.
 _ELEMENTS = 4
@@ -231,10 +229,7 @@ def _hit(stays: Still, tolerances: np.ndarray) -> float:
 
 
 def _log_chance(seeds: int, weights: int, agreeing: int, hit: float) -> float:
-    """Bound the log probability that any wrong seed agrees in so many weights.
-
-    The union bound goes over the seeds and over the sets of agreeing weights.
-    """
+    """Bound the log probability that any wrong seed agrees, by the union bound."""
     if not agreeing or hit >= 1:
         return np.inf
     ways = math.lgamma(weights + 1)

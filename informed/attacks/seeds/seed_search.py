@@ -28,8 +28,7 @@ _WHOLE_BYTES = 1 << 27
 _AT_ONCE = 32
 # Seeds on which single elements are compared with the complete theta_0.
 _CHECKED = 3
-# Largest difference of the two, relative to the largest weight: the last digits differ
-# between compilations.
+# Largest difference of the two by rounding, relative to the largest weight.
 _LAST_DIGITS = 1e-6
 
 

@@ -22,13 +22,11 @@ from shadow.parallel import Runs
 from shadow.threat import Knowledge
 from shadow.training.seeds import SeedFamily
 
-# Initialisations to train from. More of them exclude more weights that move slightly,
-# and cost a training each.
+# Initialisations to train from; each costs a training.
 _STARTS = 3
 # Public images to train on, to find which weights targets seldom change.
 _PUBLIC = 12
-# Weights count as still if theta / theta_0 differs between initialisations by at most
-# this, relatively; a first, generous cut.
+# A first cut: largest relative difference of theta / theta_0 between initialisations.
 _SAME = 1e-4
 # Ratios within this of their median are averaged into the common factor.
 _OF_RATIO = 1e-3

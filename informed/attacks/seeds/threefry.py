@@ -27,10 +27,7 @@ _PARITY = 0x1BD11BDA
 
 
 def threefry2x32(key: tuple[Array, Array], high: Any, low: Any) -> tuple[Array, Array]:
-    """Encrypt the counter (high, low) by the 20 rounds of Threefry-2x32, unrolled.
-
-    On a CPU, JAX's own version is a loop, which XLA can't fuse with later operations.
-    """
+    """Encrypt the counter (high, low) by Threefry-2x32, unrolled for XLA to fuse."""
     keys = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(_PARITY))
     x, y = high + keys[0], low + keys[1]
     for step in range(5):

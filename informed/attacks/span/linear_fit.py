@@ -119,9 +119,8 @@ def _refitted(
 ) -> tuple[bool | None, Any]:
     """Return whether a refit reproduces the coefficients, and with which label.
 
-    Returns: True: it does, and no sum of rows would. False: it does not, and neither
-      order nor randomness affects training. None: undecided, because rounding,
-      randomness or order may change the refit; the label.
+    True: it does, and no sum of rows would. False: it does not, and neither order nor
+    randomness affects training. None: undecided.
     """
     classes = getattr(model, "classes_", None)
     if direction.error > _ROUNDED:

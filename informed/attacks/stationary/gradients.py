@@ -35,8 +35,7 @@ _FLOOR = 1e-24
 class PenalisedGradients:
     """Gradients of the loss of one algorithm on D_-; compiled once for all theta.
 
-    All arrays are float64. Call it under `jax.enable_x64`. `first` is the network's
-    dense first layer, or None; `closed_form` needs it.
+    Call it under `jax.enable_x64`. `closed_form` needs a dense first layer, `first`.
     """
 
     def __init__(self, algorithm: GradientDescent, fixed: Examples) -> None:

@@ -37,11 +37,9 @@ from shadow.data import Examples
 from shadow.threat import Knowledge, Reconstruction, Release
 from shadow.training import GradientDescent
 
-# Stop after a step that divides the cost by less than this. Steps train nothing here,
-# so small gains are worth it.
+# Stop after a step that divides the cost by less: steps train nothing here.
 _GIVE_UP = 1.01
-# Bound on the norm of a target's coordinates, in standard deviations per component. No
-# image of this kind is farther from the mean.
+# Bound on a target's coordinates, in standard deviations per component.
 _REACH = 2.5
 # Own models trained at once on one device; affects speed and memory only.
 _WIDTH = 16
