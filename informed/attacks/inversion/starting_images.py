@@ -39,9 +39,10 @@ def likely_labels(
     """
     prefer_clouds, classes = shared.prefer_clouds, range(shared.num_classes)
     if prefer_clouds:
-        costs = np.array([shared.shadows(y).nearest(theta, 1)[0][0] for y in classes])
+        rest = [float(shared.shadows(y).nearest(theta, 1)[0][0]) for y in classes]
     else:
-        costs = np.array([_linear_residual(shared, theta, y) for y in classes])
+        rest = [_linear_residual(shared, theta, y) for y in classes]
+    costs = np.array(rest)
     order = np.argsort(costs)
     least = costs[order[0]]
     # A cost of zero means a copy of a class's only known record; try that label only.
