@@ -2,9 +2,8 @@
 
 - Several dampings of a step are evaluated at once, as one batch of training runs: those
   around the previous best, and others only if the best is at their edge.
-- Broyden's update keeps the Jacobian useful after a step. A new one, which costs as
-much
-  as dozens of steps, is computed only when a step with the old one gains less than a
+- Broyden's update keeps the Jacobian useful after a step. A new one costs as much as
+  dozens of steps. It is computed only when a step with the old one gains less than a
   new one did, relative to its cost.
 - The Jacobian may be approximate, or known only on a subspace: steps are judged by the
   function itself.
