@@ -1,9 +1,8 @@
 """Types by which attacks are listed, chosen and built.
 
 A `Row` of `registry` describes an attack: its threat model, when it applies and how to
-build it. `Facts` about training, from `audit.findings` or `experiment.feasible`, decide
-whether it applies. `informed.play` builds it from `Material`, such as shadow models, of
-runs and audits. Attacks import these types, so they aren't in `registry`.
+build it. `Facts` about training decide whether it applies; it is built from `Material`,
+such as shadow models. Attacks import these types, so they aren't in `registry`.
 """
 
 import dataclasses
@@ -38,17 +37,13 @@ class Facts:
       withheld: members of `SEES` that aren't released -> why. Attacks that see one of
         them don't apply.
       deterministic: whether equal arguments give equal weights.
-      differentiable: whether JAX can differentiate through training.
       secret: whether the seed of the released models is unknown to the adversary.
-      targets: number of released models, each trained on one unknown record.
       returned: one result of training, such as a fitted estimator; None: unknown.
     """
 
     withheld: Mapping[str, str] = dataclasses.field(default_factory=dict)
     deterministic: bool = True
-    differentiable: bool = True
     secret: bool = False
-    targets: int = 1
     returned: Any = None
 
     @property
@@ -117,10 +112,6 @@ class NotApplicableError(ValueError):
     """The attack doesn't apply to such models, which says nothing on their safety."""
 
 
-def _always(facts: Facts) -> str:
-    return ""
-
-
 @dataclasses.dataclass(frozen=True)
 class NoSettings:
     """Settings of an attack that has none."""
@@ -166,7 +157,7 @@ class Row:
     knows: tuple[str, ...]
     uses: tuple[str, ...] = ()
     gives: tuple[str, ...]
-    applies: Callable[[Facts], str] | str = _always
+    applies: Callable[[Facts], str] | str = lambda facts: ""
     remedy: str = ""
     share: float = SHARE
     asked: bool = False

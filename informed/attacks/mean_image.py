@@ -8,37 +8,28 @@ import numpy as np
 from jaxtyping import Array
 
 from informed.attacks.attack_row import Material, NoSettings
-from shadow.threat import Knowledge, Reconstruction, Release
+from shadow.threat import Attack, Knowledge, Reconstruction, Release
 
 
-def make(config: NoSettings, material: Material) -> "MeanImage":
+def make(config: NoSettings, material: Material) -> Attack:
     """Build the attack for the registry."""
-    return MeanImage()
+    return mean_image
 
 
-class MeanImage:
-    """Guesses the mean known image, of the target's label if the label is known.
+def mean_image(release: Release, knowledge: Knowledge, *, key: Array) -> Reconstruction:
+    """Guess the mean known image, of the target's label if the label is known.
 
     The mean has the least expected squared error of all guesses. If a part of the
     target is known, the guess is the best one that is linear in this part.
     """
-
-    def __call__(
-        self, release: Release, knowledge: Knowledge, *, key: Array
-    ) -> Reconstruction:
-        """Guess one image per release; needs fixed, uses public, labels and known."""
-        del key
-        knowledge.require(release, "fixed")
-        assert knowledge.fixed is not None
-        everything = knowledge.fixed.joined(knowledge.public)
-        images, mean = everything.images, everything.images.mean(axis=0)
-        if knowledge.labels is None:
-            guesses = np.stack([mean] * len(release))
-            if knowledge.known is not None:
-                guesses = knowledge.known.completed(guesses, images - mean)
-            return Reconstruction(images=guesses)
-        guesses = everything.means(knowledge.labels)
-        if knowledge.known is not None:
-            errors = images - everything.means(everything.labels)
-            guesses = knowledge.known.completed(guesses, errors)
-        return Reconstruction(images=guesses, labels=knowledge.labels)
+    knowledge.require(release, "fixed")
+    assert knowledge.fixed is not None
+    everything, labels = knowledge.fixed.joined(knowledge.public), knowledge.labels
+    if labels is None:
+        mean = everything.images.mean(axis=0)
+        guesses, means = np.stack([mean] * len(release)), mean
+    else:
+        guesses, means = everything.means(labels), everything.means(everything.labels)
+    if knowledge.known is not None:
+        guesses = knowledge.known.completed(guesses, everything.images - means)
+    return Reconstruction(images=guesses, labels=labels)

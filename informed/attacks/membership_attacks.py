@@ -1,14 +1,10 @@
 """Membership inference by an informed adversary: which of two records was trained on?
 
-`games.membership_game` plays both. THREAT: Algorithm 2 of Balle et al. 2022. Knows the
-known records D_-, the training algorithm A and the two candidates.
+`games.membership_game` plays both. THREAT: knows the known records D_-, the training
+algorithm A and the two candidates. `ReconstructionMembership` also needs what its
+reconstruction attack needs: reconstruction implies membership inference.
 
-`RetrainingMembership` trains with each candidate, and names the one whose model is
-nearer to the release. `ReconstructionMembership` reconstructs the target without the
-candidates, and names the one nearer to the reconstruction: reconstruction implies
-membership inference. It also needs what its reconstruction attack needs.
-
-Source: Balle et al. 2022, Section II-D.
+Source: Balle et al. 2022, Section II-D and Algorithm 2.
 """
 
 import dataclasses
@@ -28,11 +24,10 @@ _WIDTH = 16
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RetrainingMembership:
-    """Train with both candidates and compare the models with the release.
+    """Train with both candidates, and name the one of the nearer model.
 
     Attributes:
-      draws: number of draws of A's unknown randomness; the release is compared with the
-        mean model over them.
+      draws: number of draws of A's unknown randomness, of which the mean model counts.
     """
 
     draws: int = 16
@@ -84,7 +79,7 @@ def make(config: RetrainingMembership, material: Material) -> RetrainingMembersh
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReconstructionMembership:
-    """Reconstruct, then compare the reconstruction with both candidates.
+    """Reconstruct, and name the candidate that is nearer to the reconstruction.
 
     Attributes:
       attack: the reconstruction attack whose guess is compared.
@@ -124,7 +119,6 @@ class ReconstructionMembership:
 
 
 def _require_pairs(release: Release, candidates: tuple[Examples, Examples]) -> None:
-    """Require two candidates per release."""
     counts = [len(release), *map(len, candidates)]
     if len(set(counts)) > 1:
         raise ValueError(

@@ -16,9 +16,8 @@ one random step of each epoch it is the sum over epochs of log mean e^x_i. The p
 score (`published_score`) leaves out n_i, and takes for batches the largest a_i of each
 epoch.
 
-With a uniform prior on m candidates, success can't exceed the bound of kappa = 1/m. So
-`benchmarks/noisy_gradients.py` calls `play` and compares success with the bound, which
-shows how much the bound may overstate. Runs and audits don't play this attack.
+With a uniform prior on m candidates, success can't exceed the bound of kappa = 1/m:
+`benchmarks/noisy_gradients.py` compares them. Runs and audits don't play this attack.
 
 Source: Hayes, Mahloujifar and Balle 2023, Section 4; the posterior derived.
 """
@@ -49,9 +48,8 @@ class Evidence:
     """Evidence about the candidates from every step of some training runs.
 
     Attributes:
-      products: (runs, steps, candidates), a: the scalar product of each candidate's
-        clipped gradient with what the step reveals.
-      squared: (runs, steps, candidates), n: the squared norm of that gradient.
+      products: (runs, steps, candidates), a of the module docstring.
+      squared: (runs, steps, candidates), n.
     """
 
     products: Float[np.ndarray, "runs steps candidates"]
@@ -68,7 +66,6 @@ def log_posterior(
     The most probable candidate is the optimal guess.
 
     Args:
-      evidence: what the steps of the runs reveal.
       privacy: the clipping norm, noise and sampling of the training.
       log_prior: log probability of each candidate before training; None: uniform.
     """
@@ -90,8 +87,7 @@ def _by_epoch(
 ) -> Float[np.ndarray, "runs epochs candidates"]:
     """Compute log((1 / steps) sum of e^x) over each epoch's steps.
 
-    Steps that an incomplete last epoch lacks count as e^0: the target may have been
-    assigned to one of them.
+    Steps that an incomplete last epoch lacks count as e^0.
     """
     runs, made, candidates = exponent.shape
     whole = np.zeros((runs, -(-made // steps) * steps, candidates))
@@ -130,15 +126,11 @@ def play(
 ) -> tuple[Evidence, Int[np.ndarray, " runs"]]:
     """Train on a random candidate and collect the steps' evidence, in many runs.
 
-    The gradients of D_- are computed once per step, for release and adversary.
-
     Args:
       algorithm: private training (DP-SGD) of the network.
-      fixed: the fixed set D_-.
       candidates: the points that the target is drawn from, uniformly.
       init: the public initialisation.
       runs: number of independent trainings, with independent targets and noise.
-      key: draws the targets, batches and noise.
     Returns: the evidence, and which candidate each run was trained on.
     """
     victim, privacy = algorithm.victim, algorithm.privacy
@@ -149,12 +141,8 @@ def play(
     data = jnp.asarray(fixed.images), jnp.asarray(fixed.labels)
     count = len(fixed) + 1
 
-    def gradients(params: Params) -> Float[Array, "candidates params"]:
-        def one(image: Array, label: Array) -> Array:
-            single = steps.clipped_sum(params, image[None], label[None], None)
-            return victim.flatten(single)
-
-        return jax.vmap(one)(images, labels)
+    def gradient(params: Params, image: Array, label: Array) -> Array:
+        return victim.flatten(steps.clipped_sum(params, image[None], label[None], None))
 
     def run(key: Array) -> tuple[Array, Array, Array]:
         target_key, part_key, noise_key = jax.random.split(key, 3)
@@ -172,7 +160,7 @@ def play(
                 params, *data, None if part is None else part[:-1]
             )
             revealed = victim.flatten(jax.tree.map(jnp.subtract, noisy, known))
-            of_each = gradients(params)
+            of_each = jax.vmap(gradient, (None, 0, 0))(params, images, labels)
             mean = jax.tree.map(lambda leaf: leaf / steps.divisor(count), noisy)
             change, optimiser_state = optimise.update(mean, optimiser_state, params)
             state = optax.apply_updates(params, change), optimiser_state

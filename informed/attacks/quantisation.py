@@ -23,15 +23,11 @@ _UNROUNDED = ("float64", "float32", "whole numbers")
 
 
 class Precision(NamedTuple):
-    """The number format of released weights, and its rounding error.
+    """The number format of released weights, and its rounding error."""
 
-    Attributes:
-      name: "float64", "bfloat16", ..., "4 decimals", "whole numbers" or "steps of ...".
-      deviation: (outputs, features), the standard deviation of rounding.
-    """
-
+    # "float64", "bfloat16", ..., "4 decimals", "whole numbers" or "steps of ...".
     name: str
-    deviation: Float[np.ndarray, "outputs features"]
+    deviation: Float[np.ndarray, "outputs features"]  # standard deviation of rounding
 
 
 def measure(weights: Float[np.ndarray, "outputs features"]) -> Precision:

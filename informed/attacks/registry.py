@@ -1,14 +1,14 @@
 """The registry of attacks by name: what each sees, knows and gives, when it applies.
 
-A new attack is one file with a callable of one of the protocols in `shadow.threat`,
-a frozen dataclass of settings, and one row here; or a call of `register` from the
-user's own module. Everything else picks it up by its name: `informed attacks` lists
-it, a run plays it (`config.attacks.NAME = {"type": ...}`), reports compare it, an
-audit plays it if its row has a share of the time, and the contract test plays it.
-`experiment.named` looks up a run's attacks here, and `audit.timetable` an audit's.
+A new attack is one file with a callable of one of the protocols in `shadow.threat`, a
+frozen dataclass of settings, and one row here, or a call of `register` from the user's
+own module. Everything else picks it up by its name: `informed attacks`, runs
+(`config.attacks.NAME = {"type": ...}`), reports, the contract test, and audits if its
+row has a share of the time.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from informed.attacks.attack_row import Row
 from shadow import checks
@@ -58,8 +58,13 @@ _NOISE = (
     "only noise in training bounds it (DP-SGD, `informed calibrate`); a secret seed is"
     " no guarantee: seeds of 32 bits can be searched"
 )
-# What the adversary needs to train shadow models.
-_SHADOWS = ("fixed", "algorithm", "public")
+# RecoNN and kernel regression, which need shadow models.
+_TRAINED: dict[str, Any] = {
+    "make": "informed.attacks.shadow_trained:make",
+    "knows": ("fixed", "algorithm", "public"),
+    "uses": ("initialisation", "known"),
+    "shadows": True,
+}
 # In the order in which an audit plays them: exact and cheap attacks come first.
 for _row in (
     Row(
@@ -109,14 +114,8 @@ for _row in (
         knows=("fixed", "algorithm"),
         uses=("initialisation", "training_key", "public", "labels", "seeds", "known"),
         gives=(
-            "images",
-            "labels",
-            "residuals",
-            "certified",
-            "exact_if_levels",
-            "expected_mse",
-            "label_margins",
-            "trainings",
+            *("images", "labels", "residuals", "certified", "exact_if_levels"),
+            *("expected_mse", "label_margins", "trainings"),
         ),
         applies=lambda facts: facts.why_not_again,
         remedy=_NOISE,
@@ -127,53 +126,41 @@ for _row in (
         name="kernel",
         about="kernel regression on shadow models, a label at a time",
         config="informed.experiment.reconn_settings:KernelReconnConfig",
-        make="informed.attacks.shadow_trained:make",
         sees="view",
-        knows=_SHADOWS,
-        uses=("initialisation", "known"),
         gives=("images", "labels"),
         remedy=_NOISE,
-        shadows=True,
+        **_TRAINED,
         share=0.15,
     ),
     Row(
         name="refined",
         about="the kernel's guesses, corrected by a network",
         config="informed.experiment.reconn_settings:RefinedReconnConfig",
-        make="informed.attacks.shadow_trained:make",
         sees="view",
-        knows=_SHADOWS,
-        uses=("initialisation", "known"),
         gives=("images", "labels"),
         remedy=_NOISE,
         asked=True,
-        shadows=True,
+        **_TRAINED,
         share=0.15,
     ),
     Row(
         name="black_box",
         about="kernel regression on answers",
         config="informed.experiment.reconn_settings:KernelReconnConfig",
-        make="informed.attacks.shadow_trained:make",
         sees="answers",
-        knows=_SHADOWS,
-        uses=("initialisation", "known"),
         gives=("images", "labels"),
         remedy="only noise in training bounds it; labels without scores tell less",
-        shadows=True,
+        **_TRAINED,
         share=0.08,
     ),
     Row(
         name="reconn",
         about="reconstructor network trained on shadow models (Balle et al. 2022)",
         config="informed.experiment.reconn_settings:ReconnConfig",
-        make="informed.attacks.shadow_trained:make",
         sees="view",
-        knows=_SHADOWS,
-        uses=("initialisation", "known"),
         gives=("images",),
         remedy=_NOISE,
-        shadows=True,
+        **_TRAINED,
         share=0.0,  # an audit refines the kernel's guesses instead
     ),
     Row(

@@ -7,9 +7,7 @@ from shadow import checks
 
 
 def make(config: ReconnConfig, material: Material) -> reconn.Reconstructor:
-    """Train the reconstructor on the adversary's shadow models; files go to `workdir`.
-
-    It makes the attacks `kernel`, `refined`, `black_box` and `reconn`.
+    """Train `kernel`, `refined`, `black_box` or `reconn` on the shadow models.
 
     Raises: FieldError: there are no shadow models.
     """

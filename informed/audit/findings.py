@@ -114,9 +114,7 @@ class Preflight:
                 "every noisy gradient": "only the developer has every noisy gradient",
             },
             deterministic=about.deterministic,
-            differentiable=about.engine == "jax",
             secret=about.contract.private,
-            targets=len(about.split.test),
             returned=self.returned,
         )
 

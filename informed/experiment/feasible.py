@@ -43,7 +43,6 @@ def victim(
             "every noisy gradient": "only the developer has every noisy gradient",
         },
         secret=experiment.training.initialisation != "shared",
-        targets=number,
     )
     with checks.under("config.view"):
         features = view.most_features(victim)

@@ -10,7 +10,7 @@ import informed
 from informed.attacks import registry
 from informed.attacks.attack_row import Material
 from informed.attacks.inversion.gauss_newton import Linearised, Slopes
-from informed.attacks.mean_image import MeanImage
+from informed.attacks.mean_image import mean_image
 from informed.experiment.named import NamedAttack
 from informed.play import play
 from shadow import Examples, ShadowModels, publish
@@ -55,7 +55,7 @@ def test_the_mean_image_becomes_the_conditional_mean(told):
         known=Known.of(targets, mask),
         labels=np.zeros(50, np.int32) if told else None,
     )
-    found = MeanImage()(_nothing(50), knowledge, key=jax.random.key(0)).images
+    found = mean_image(_nothing(50), knowledge, key=jax.random.key(0)).images
     expected = _conditional_mean(targets, covariance, mask.ravel())
     np.testing.assert_allclose(found[:, 2:, 0, 0], expected, atol=2e-3)
     np.testing.assert_array_equal(found[:, :2], targets[:, :2])
@@ -85,7 +85,7 @@ def test_as_many_targets_as_releases():
     known = Known.of(targets, rows_of(_SHAPE, 1))
     knowledge = Knowledge(fixed=_examples(targets), known=known)
     with pytest.raises(ValueError, match="one per release, 2, got 3"):
-        MeanImage()(_nothing(2), knowledge, key=jax.random.key(0))
+        mean_image(_nothing(2), knowledge, key=jax.random.key(0))
 
 
 def test_a_laplace_posterior_is_conditioned_as_a_normal_distribution_is():

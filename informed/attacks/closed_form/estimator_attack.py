@@ -1,10 +1,9 @@
 """The closed-form attack on fitted scikit-learn models, as audits play it.
 
-It is the registry's row `closed_form`. It calls `reconstruct_sklearn` for every model.
-Audits hold records in [0, 1] but the model was fitted in the units of table columns;
-`features` and `as_image` convert them, for `span_attack` too. THREAT: knows the known
-records D_- with their labels, and sees the fitted model. Needs neither the training
-code nor its seed.
+It is the registry's row `closed_form`. Audits hold records in [0, 1] but the model was
+fitted in the units of table columns; `features` and `as_image` convert them, for
+`span_attack` too. THREAT: knows the known records D_- with their labels, and sees the
+fitted model. Needs neither the training code nor its seed.
 
 Source: Balle et al. 2022, Theorem 1; the scaler's means and the span are ours.
 """
@@ -39,24 +38,17 @@ def make(config: NoSettings, material: Material) -> "EstimatorAttack":
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class EstimatorAttack(OneByOne):
-    """Reconstruct the target of each fitted model.
+    """Reconstruct the target of each fitted model."""
 
-    Attributes:
-      table: the table that records are rows of; None: records are plain features.
-      failures: a reason for every model that gave no row; grows during the attack.
-    """
-
-    table: Table | None = None
+    table: Table | None = None  # that records are rows of; None: plain features
+    # A reason for every model that gave no row; grows during the attack.
     failures: list[str] = dataclasses.field(default_factory=list)
 
     def each(
         self, release: Sequence[Any], knowledge: Knowledge, *, key: Array
     ) -> Iterator[Reconstruction]:
-        """Attack one model after the other.
+        """Attack one fitted model after the other; needs fixed.
 
-        Args:
-          release: the fitted models, one per target.
-          knowledge: D_- (`fixed`) is needed.
         Yields: the reconstruction of one target; the mean known row if a model does not
           determine its target; NaN if this tool cannot read the model.
         """
@@ -91,9 +83,8 @@ class EstimatorAttack(OneByOne):
     @property
     def note(self) -> str:
         """Return how many models gave no reconstruction, and why the first did not."""
-        if not self.failures:
-            return ""
-        return f"{len(self.failures)} models gave no target: {self.failures[0]}"
+        count = len(self.failures)
+        return f"{count} models gave no target: {self.failures[0]}" if count else ""
 
 
 def features(table: Table | None, images: np.ndarray) -> np.ndarray:

@@ -1,21 +1,17 @@
 """Reconstruct a linear model's unknown training row from the equations of its optimum.
 
-    sum_i r_i (1, k_i) + (gradient of the penalty) + r (1, x) = 0
-
-k_i are the known rows, r_i their loss derivatives, x the target and r its loss
-derivative. The known rows' part is computed, so r and the product r x are known: x is
-their quotient. Since solvers stop short of the optimum, `refining` then fits the model
-again, with candidates in the target's place, until its parameters are reproduced. There
-are no refits if they depend on the rows' order, or the model is in float32.
-
-`pipelines`, `scaler` and `span.linear_fit` call it; users call `reconstruct`.
+`objectives` solves them. Since solvers stop short of the optimum, `refining` then fits
+the model again, with candidates in the target's place, until its parameters are
+reproduced. There are no refits if they depend on the rows' order, or the model is in
+float32.
 
 Certificate. With one output, every set of known rows has a solution, and an integer
 class label is weak evidence if features are small: nothing is certified. With several
-outputs r is a vector, and the residual gradient has rank one. Suppose known row i is
-wrong, by d in feature j; this adds r_i d to the residual gradient. The part of r_i
-across r is visible, and the part along r moves x_j by |r_i along r| d / |r|. So if the
-gradient has rank one up to v_j, the error of x_j is at most
+outputs the target's loss derivative r is a vector, and the residual gradient has rank
+one. Suppose known row i, of loss derivative r_i, is wrong, by d in feature j; this adds
+r_i d to the residual gradient. The part of r_i across r is visible, and the part along
+r moves x_j by |r_i along r| d / |r|. So if the gradient has rank one up to v_j, the
+error of x_j is at most
 
     max_i (|r_i along r| / |r_i across r|) v_j / |r|.
 
@@ -43,9 +39,6 @@ from informed.attacks.impossible import ReconstructionImpossibleError
 
 # In column spreads: a row with a larger error is only an estimate.
 _PRECISION = 1e-6
-# A tolerance that no solver reaches; some estimators refuse zero.
-_NO_TOLERANCE = 1e-300
-_ONE_OUTPUT = "with one output the equations are used up: no wrong known row would show"
 # Estimators that `reconstruct` takes.
 _GLMS = ("LinearRegression", "Ridge", "LogisticRegression", "PoissonRegressor")
 _REAL_LABELS = ("LinearRegression", "Ridge")
@@ -58,8 +51,8 @@ class RowReconstruction:
     Attributes:
       value: (features,) float64, the row in the units of the known rows.
       y: the row's label or output; None: undetermined.
-      certified: whether the model itself confirms `value`: equations hold that a wrong
-        known row would violate, as `why` says. It does not cover `y`.
+      certified: whether equations hold in the model that a wrong known row would
+        violate, as `why` says. They confirm `value`, not `y`.
       error: (features,), bound on the error of `value`, provided that the known rows
         are correct; infinity where there is none.
       by: the method: "scaler means", "span" or "closed form".
@@ -85,12 +78,8 @@ def spread(known: np.ndarray) -> Float[np.ndarray, " features"]:
 
 
 def read(model: Any, known: np.ndarray, labels: np.ndarray) -> RowReconstruction:
-    """Reconstruct the missing row and its label.
+    """Reconstruct the missing row and its label; arguments as of `objectives`.
 
-    Args:
-      model: a fitted estimator of a type in `objectives.OBJECTIVES`.
-      known: (known, features) float64, all rows that it was fitted to but one.
-      labels: (known,) or (known, outputs), as its `fit` received them.
     Raises:
       ReconstructionImpossibleError: this model does not determine the row.
       ValueError: a label that the model has no class for.
@@ -179,10 +168,7 @@ def reconstruct(
 
 
 def label_of(model: Any, known: np.ndarray, labels: np.ndarray, row: np.ndarray) -> Any:
-    """Decide the label of an already reconstructed row; None: undecidable.
-
-    Args: as `read`; row: (features,), the missing row as the model gets it.
-    """
+    """Decide the label of an already reconstructed row; None: undecidable."""
     if type(model).__name__ not in OBJECTIVES or not model.fit_intercept:
         return None
     coef, intercept = _parameters(model)
@@ -204,11 +190,7 @@ def _parameters(model: Any) -> tuple[np.ndarray, np.ndarray]:
 def _likeliest(
     model: Any, known: np.ndarray, labels: np.ndarray
 ) -> tuple[Objective, Quotient]:
-    """Choose the objective whose class label is nearest to an integer; solve it.
-
-    Raises: ReconstructionImpossibleError: there is no intercept, or no class of the
-      target fits the weights.
-    """
+    """Choose the objective whose class label is nearest to an integer; solve it."""
     if not model.fit_intercept:
         raise ReconstructionImpossibleError(
             f"{type(model).__name__} was fitted without intercept, so the target's"
@@ -251,9 +233,6 @@ def _refined(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Refine the row, and a regression's outputs behind it, by refits.
 
-    Args:
-      y: a class as the estimator names it; a regression's outputs are refined too.
-      scale: (unknowns,), the spread of each unknown.
     Returns: row and outputs, and their error; infinite where refits do not converge.
     """
     features, classes = known.shape[1], objective.loss.nearest is not None
@@ -282,27 +261,25 @@ def _refined(
 def _stepping(model: Any) -> Any:
     """Return the model, set to take as many solver steps as the released one.
 
-    With a tolerance, L-BFGS may take one more step for one candidate than for another,
-    so the refit would be a discontinuous function of the row.
+    With a tolerance, the refit would be a discontinuous function of the row.
     """
     taken = np.ravel(getattr(model, "n_iter_", 0))
     if getattr(model, "solver", "") != "lbfgs" or taken.size != 1 or not taken[0]:
         return model
     as_many = base.clone(model)
-    return as_many.set_params(max_iter=int(taken[0]), tol=_NO_TOLERANCE)
+    # A tolerance that no solver reaches; some estimators refuse zero.
+    return as_many.set_params(max_iter=int(taken[0]), tol=1e-300)
 
 
 def _certificate(
     objective: Objective, known: np.ndarray, released: Any, refit: Any
 ) -> tuple[bool, str]:
-    """Return whether one wrong known row would have been noticed, and why.
-
-    Args:
-      refit: parameters of the refit with the reconstructed row.
-    """
+    """Return whether one wrong known row would have been noticed, and why."""
     slopes, share = objective.gradients(known, *_parameters(released))
     if share.shape[0] < 2:
-        return False, _ONE_OUTPUT
+        return False, (
+            "with one output the equations are used up: no wrong known row would show"
+        )
     _, repeated = objective.gradients(known, *_parameters(refit))
     slope = share[:, 0]
     size = float(np.linalg.norm(slope))

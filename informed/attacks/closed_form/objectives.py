@@ -1,17 +1,16 @@
 """Solve the equations of a linear model's optimum for its unknown training row.
 
-`linear` and `theorems` call it; `pipelines` accepts the estimators of `OBJECTIVES`. It
-takes a linear model and all its training rows but one, the *target* (x, y), which it
-never sees. Parameters at the optimum satisfy
+Of all training rows one, the *target* (x, y), is unknown. Parameters at the optimum
+satisfy
 
     sum_i w_i loss'(s_i, y_i) (1, x_i) + (gradient of the penalty) = 0,
 
 where s_i is row i's score, w_i the weight of its class and loss' the loss's derivative
-by the score. `objectives` reads loss, penalties and weights off an estimator. `solve`
-computes the known rows' part of the sum. The rest must be the target's loss derivative
-times (1, x), so x is a quotient; with several outputs, a least-squares quotient. The
-label follows from the loss derivative and the score at x. Any real-valued label is
-consistent; a class label must come out as a class, up to the solver's error.
+by the score. The known rows' part of the sum can be computed. The rest must be the
+target's loss derivative times (1, x), so x is a quotient; with several outputs, a
+least-squares quotient. The label follows from the loss derivative and the score at x.
+Any real-valued label is consistent; a class label must come out as a class, up to the
+solver's error.
 
 Source: Balle et al. 2022, Theorem 1, for any smooth loss and any number of outputs.
 """
@@ -36,14 +35,10 @@ Scores = Float[np.ndarray, "*points outputs"]
 
 @dataclasses.dataclass(frozen=True)
 class Loss:
-    """A loss whose derivative at a score is the mean function there minus the label.
+    """A loss whose derivative at a score is the mean function there minus the label."""
 
-    Attributes:
-      mean: scores -> predicted means (the inverse link).
-      nearest: (outputs,) numbers -> the nearest class's encoding; None: real labels.
-    """
-
-    mean: Callable[[Scores], Scores]
+    mean: Callable[[Scores], Scores]  # the inverse link
+    # (outputs,) numbers -> the nearest class's encoding; None: real labels.
     nearest: Callable[[np.ndarray], np.ndarray] | None = None
 
     def label(self, slope: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, float]:
@@ -67,35 +62,24 @@ POISSON = Loss(np.exp)
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Objective:
-    """The training objective of a linear model.
+    """The training objective of a linear model."""
 
-    Attributes:
-      loss: the loss of scores and labels, with weight 1.
-      labels: (known, outputs), the known rows' labels as numbers: real, 0 or 1, -1 or
-        1, or one-hot, depending on the loss.
-      penalty: the factor of |coefficients|^2 / 2, on the scale where the loss has
-        weight 1.
-      intercept_penalty: the factor of intercept^2 / 2, on the same scale.
-      weights: (known,), the weights of the known rows' classes.
-      target_weight: the weight of the target's class.
-      target_label: the target's class if these weights hold for one only; else None.
-    """
-
-    loss: Loss
-    labels: np.ndarray
-    penalty: float = 0.0
-    intercept_penalty: float = 0.0
-    weights: np.ndarray
-    target_weight: float = 1.0
-    target_label: Any = None
+    loss: Loss  # has weight 1
+    # As numbers: real, 0 or 1, -1 or 1, or one-hot, depending on the loss.
+    labels: Float[np.ndarray, "known outputs"]
+    penalty: float = 0.0  # the factor of |coefficients|^2 / 2
+    intercept_penalty: float = 0.0  # the factor of intercept^2 / 2
+    weights: Float[np.ndarray, " known"]  # of the known rows' classes
+    target_weight: float = 1.0  # of the target's class
+    target_label: Any = None  # its class if these weights hold for one only; else None
 
     def gradients(
         self, known: np.ndarray, coef: np.ndarray, intercept: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Compute per-row loss derivatives and the residual gradient.
+        """Compute per-row loss derivatives, weighted, and the residual gradient.
 
-        Returns: (known, outputs) loss derivatives, weighted; (outputs, 1 + features),
-          minus the gradient of known rows and penalty, which must come from the target.
+        The latter, (outputs, 1 + features), is minus the gradient of known rows and
+        penalty; it must come from the target.
         """
         scores = known @ coef.T + intercept
         errors = self.loss.mean(scores) - self.labels
@@ -107,23 +91,15 @@ class Objective:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Quotient:
-    """The target as the closed-form quotient, with what it was computed from.
+    """The target as the closed-form quotient, with what it was computed from."""
 
-    Attributes:
-      row: (features,), the target's features.
-      label: (outputs,), its label as numbers, encoded as in `Objective.labels`.
-      slope: (outputs,), its loss derivative times its weight.
-      violation: how far the computed label is from a class; 0 for real-valued labels.
-      slopes, share: the known rows' loss derivatives and the residual gradient; see
-        `Objective.gradients`.
-    """
-
-    row: np.ndarray
-    label: np.ndarray
-    slope: np.ndarray
-    violation: float
-    slopes: np.ndarray
-    share: np.ndarray
+    row: Float[np.ndarray, " features"]
+    label: Float[np.ndarray, " outputs"]  # encoded as in `Objective.labels`
+    violation: float  # how far the label is from a class; 0 for real-valued labels
+    # Of `Objective.gradients`. The target's loss derivative times its weight is the
+    # first column of `share`.
+    slopes: Float[np.ndarray, "known outputs"]
+    share: Float[np.ndarray, "outputs columns"]
 
 
 def solve(
@@ -132,10 +108,8 @@ def solve(
     """Solve the optimum's equations for the target and its label.
 
     Args:
-      objective: the training objective.
       known: (known, features), the known rows.
-      coef: (outputs, features), the released coefficients.
-      intercept: (outputs,), the released intercepts.
+      coef, intercept: (outputs, features) and (outputs,), as released.
     Raises: ReconstructionImpossibleError: the target's loss derivative is lost in
       rounding.
     """
@@ -154,12 +128,7 @@ def solve(
     slope = share_0 / objective.target_weight
     label, violation = objective.loss.label(slope, row @ coef.T + intercept)
     return Quotient(
-        row=row,
-        label=label,
-        slope=share_0,
-        violation=violation,
-        slopes=slopes,
-        share=share,
+        row=row, label=label, violation=violation, slopes=slopes, share=share
     )
 
 
@@ -170,8 +139,7 @@ def objectives(model: Any, labels: np.ndarray) -> list[Objective]:
       model: a fitted estimator of a type in `OBJECTIVES`.
       labels: (known,) or (known, outputs), as its `fit` received them.
     Returns: one objective; with class weights, one per class that the target may have.
-    Raises:
-      ReconstructionImpossibleError: the objective is not smooth, or not handled.
+    Raises: ReconstructionImpossibleError: the objective is not smooth, or not handled.
       ValueError: a label that is none of the model's classes.
     """
     terms = OBJECTIVES[type(model).__name__](model, len(labels) + 1)
@@ -204,14 +172,8 @@ def objectives(model: Any, labels: np.ndarray) -> list[Objective]:
     candidates = []
     for k, label in enumerate(classes):
         of_class = _class_weights(model, np.append(places, k))
-        candidates.append(
-            Objective(
-                **terms,
-                weights=of_class[places],
-                target_weight=of_class[k],
-                target_label=label,
-            )
-        )
+        terms |= {"weights": of_class[places], "target_weight": of_class[k]}
+        candidates.append(Objective(**terms, target_label=label))
     return candidates
 
 

@@ -37,14 +37,6 @@ SUPPORTED = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class _Steps:
-    """The steps of a pipeline."""
-
-    scaler: Any | None
-    model: Any
-
-
 def supported(model: Any) -> bool:
     """Return whether `reconstruct_sklearn` takes a model of this type."""
     return _steps(model) is not None
@@ -72,34 +64,34 @@ def reconstruct_sklearn(
         raise checks.FieldError(
             "model", f"Expected {{}} to be one of {SUPPORTED}; got {_name(model)}."
         )
-    if not hasattr(steps.model, "coef_"):
+    scaling, last = steps
+    if not hasattr(last, "coef_"):
         raise checks.FieldError(
             "model", f"Expected {{}} to be fitted; call the fit of {_name(model)}."
         )
-    for array in (steps.model.coef_, getattr(steps.scaler, "mean_", None)):
+    for array in (last.coef_, getattr(scaling, "mean_", None)):
         if array is not None and not np.isfinite(array).all():
             raise checks.FieldError(
                 "model", f"Expected {{}} without NaN or infinity, got {_name(model)}."
             )
-    rows, labels = _checked(steps, known_rows, known_labels)
-    if steps.scaler is not None:
-        target = scaler.read(steps.scaler, rows)
-        if target is not None:
-            scaled, x = (steps.scaler.transform(r) for r in (rows, target.value[None]))
-            label = linear.label_of(steps.model, scaled, labels, x[0])
-            return dataclasses.replace(target, y=label)
-        rows = steps.scaler.transform(rows)
-    target = _of_model(steps.model, rows, labels, target_label)
-    if steps.scaler is not None and steps.scaler.scale_ is not None:
-        scale = steps.scaler.scale_
-        target = dataclasses.replace(
-            target, value=target.value * scale, error=target.error * scale
-        )
-    return target
+    rows, labels = _checked(last.coef_.shape[-1], known_rows, known_labels)
+    if scaling is None:
+        return _of_model(last, rows, labels, target_label)
+    target = scaler.read(scaling, rows)
+    if target is not None:
+        scaled, x = (scaling.transform(r) for r in (rows, target.value[None]))
+        label = linear.label_of(last, scaled, labels, x[0])
+        return dataclasses.replace(target, y=label)
+    target = _of_model(last, scaling.transform(rows), labels, target_label)
+    if scaling.scale_ is None:
+        return target
+    return dataclasses.replace(
+        target, value=target.value * scaling.scale_, error=target.error * scaling.scale_
+    )
 
 
-def _steps(model: Any) -> _Steps | None:
-    """Split a supported model into its steps; None: the model is unsupported."""
+def _steps(model: Any) -> tuple[Any, Any] | None:
+    """Split a model into its scaler or None, and the last step; None: unsupported."""
     steps = (
         [step for _, step in model.steps if step not in (None, "passthrough")]
         if type(model).__name__ == "Pipeline"
@@ -111,7 +103,7 @@ def _steps(model: Any) -> _Steps | None:
     scaling = None
     if before and type(before[0]).__name__ == "StandardScaler":
         scaling, *before = before
-    return None if before else _Steps(scaling, last)
+    return None if before else (scaling, last)
 
 
 def _name(model: Any) -> str:
@@ -120,8 +112,8 @@ def _name(model: Any) -> str:
     return f"{type(model).__name__}{inside}"
 
 
-def _checked(steps: _Steps, rows: Any, labels: Any) -> tuple[Any, np.ndarray]:
-    """Return the known rows and labels as arrays."""
+def _checked(width: int, rows: Any, labels: Any) -> tuple[Any, np.ndarray]:
+    """Return the known rows, of `width` features, and labels as arrays."""
     if hasattr(rows, "toarray"):
         raise checks.FieldError("known_rows", "Expected {}.toarray(), not sparse rows.")
     try:
@@ -130,7 +122,6 @@ def _checked(steps: _Steps, rows: Any, labels: Any) -> tuple[Any, np.ndarray]:
         raise checks.FieldError(
             "known_rows", f"Expected {{}} to be numbers: {checks.first_line(error)}"
         ) from error
-    width = steps.model.coef_.shape[-1]
     if rows.ndim != 2 or rows.shape[1] != width:
         raise checks.FieldError(
             "known_rows",

@@ -2,8 +2,8 @@
 
 The closed form (`linear`) is exact at an optimum. If the solver stops short of it, a
 gradient remains, which shifts the computed row. Refitting the model with a nearby
-candidate leaves almost the same gradient and shift, so the difference corrects the
-candidate. `linear` calls `refine`; `span.linear_fit` only `refit`.
+candidate leaves almost the same shift, so the difference corrects the candidate.
+`linear` calls `refine`; `span.linear_fit` only `refit`.
 Source: ours, with Anderson acceleration.
 """
 
@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 from sklearn import base
 
-# All lengths are in column spreads. Steps must be below this before they are
-# accelerated. Acceleration from farther away fails, and each step costs a refit.
+Invert = Callable[[Any], np.ndarray]
+Train = Callable[[np.ndarray], Any]
+
+# All lengths are in column spreads. Steps are accelerated once they are below this;
+# acceleration from farther away fails.
 _NEAR = 0.5
-# Largest number of plain refits.
-_PLAIN = 40
-# Largest number of accelerated refits; plain steps diverge along fewer directions. A
-# head on sentence embeddings (n = 2 d) converged after 25.
-_MEMORY = 80
+# Largest number of plain refits, and of accelerated ones. A head on sentence embeddings
+# (n = 2 d) converged after 25 of these.
+_PLAIN, _MEMORY = 40, 80
 # Give up after this many accelerated steps without a new smallest one. The head above
 # had three of them in a row.
 _PATIENCE = 15
@@ -29,24 +30,14 @@ _PATIENCE = 15
 _ESTIMATE = 1e-3
 # If steps no longer shrink and are below this length, they are rounding.
 _SETTLED = 1e-6
-# Smallest error that is claimed: the missing row's position is unknown, and it decides
-# the order in which sums are rounded.
+# Smallest error that is claimed: the order of rows, which is unknown, affects rounding.
 _FLOOR = 1e-9
 
 
 def refit(
     model: Any, known: Any, labels: Any, row: np.ndarray, label: Any, at: int = -1
 ) -> Any:
-    """Fit a clone of a model to the known rows and a candidate.
-
-    Args:
-      model: the fitted estimator.
-      known: (known, features).
-      labels: (known,) or (known, outputs).
-      row: (features,), the candidate for the missing row.
-      label: the candidate's label.
-      at: the candidate's position among the rows; -1: the last.
-    """
+    """Fit a clone of a model to the known rows, and a row at position `at`."""
     at = known.shape[0] if at < 0 else at
     rows = np.insert(known, at, row, axis=0)
     labels = np.asarray(labels)
@@ -59,27 +50,19 @@ def refit(
 
 
 def refine(
-    invert: Callable[[Any], np.ndarray],
-    train: Callable[[np.ndarray], Any],
-    stored: Any,
-    scale: np.ndarray,
+    invert: Invert, train: Train, stored: Any, scale: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Solve train(z) = stored, where `invert` is an approximate inverse of `train`.
-
-    We iterate z <- z + invert(stored) - invert(train(z)); see the module's docstring.
+    """Solve train(z) = stored by z <- z + invert(stored) - invert(train(z)).
 
     Args:
-      invert: model -> (unknowns,), the closed form's row and output; NaN if there is
-        none.
+      invert: model -> (unknowns,), the closed form's row and output, or NaN.
       train: (unknowns,) -> model, the refit with this row and output.
-      stored: the released model.
       scale: (unknowns,), the spread of each unknown among the known rows.
     Returns: z, and (unknowns,) its error: a hundred times the last steps once they no
       longer shrink, infinite where they don't get small.
     """
     goal = invert(stored)
     z = goal.copy()
-    # Fixed-point iteration: z moves by the error of the closed form after a refit.
     steps: list[np.ndarray] = []
     sizes: list[float] = []
     stalled = False
@@ -108,20 +91,12 @@ def refine(
 
 
 def _accelerated(
-    invert: Callable[[Any], np.ndarray],
-    train: Callable[[np.ndarray], Any],
-    goal: np.ndarray,
-    scale: np.ndarray,
+    invert: Invert, train: Train, goal: np.ndarray, scale: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Refine by Anderson's acceleration, which uses all previous steps.
+    """Refine by Anderson's acceleration (1965), of type II, undamped.
 
-    Plain steps diverge along the few directions in which the solver's remaining
-    gradient depends on the row. Differences of steps give the slopes there, so one
-    refit is needed for each of these directions, not for every unknown.
-
-    Returns: z and its error, as `refine`; None if the steps don't get small.
-    Source: Anderson, Iterative procedures for nonlinear integral equations, J. ACM 12,
-      1965; of type II, undamped.
+    Differences of steps give the slopes along the few directions in which plain steps
+    diverge. None if the steps don't get small.
     """
     z = goal / scale
     places: list[np.ndarray] = []

@@ -1,7 +1,6 @@
 """Reconstruct the unknown training row from the means that a `StandardScaler` stores.
 
-`pipelines` tries this first. With n known rows k_i, unknown row x, mean m and variance
-v of all n + 1, per column:
+With n known rows k_i, unknown row x, mean m and variance v of all n + 1, per column:
 
     x = (n + 1) m - sum_i k_i,        g = sum_i (k_i - m)^2 + (x - m)^2 - (n + 1) v = 0.
 
@@ -9,9 +8,7 @@ The second equation is not needed to find x, so it can confirm it. If a known va
 too large by d, x is too small by d and g = 2 d (w - x - d). If |g| <= t, the bound on
 its rounding, then
 
-    |d| <= t / |w - x|, or 4 sqrt(t) where (w - x)^2 < 4 t:
-
-a column is certified if all these bounds are at most 0.1 % of its spread.
+    |d| <= t / |w - x|, or 4 sqrt(t) where (w - x)^2 < 4 t.
 
 The certificate has two blind spots. One wrong known value passes if d = w - x: it
 then equals the true value of the missing row. Columns of few values make that likely
@@ -36,12 +33,9 @@ _MOST_ALIKE = 0.1
 
 
 def read(scaler: Any, known: np.ndarray) -> RowReconstruction | None:
-    """Compute the unknown row from a scaler's means.
+    """Compute the unknown row, without a label, from a fitted scaler's means.
 
-    Args:
-      scaler: a fitted `StandardScaler`.
-      known: (known, features) float64, all rows that it was fitted to but one.
-    Returns: the row without a label; None: the scaler stores no means.
+    Returns: None if the scaler stores no means.
     Raises: ReconstructionImpossibleError: it saw another number of rows.
     """
     if getattr(scaler, "mean_", None) is None:
@@ -101,13 +95,11 @@ def _error(
 
 
 def _few_values(known: np.ndarray) -> np.ndarray:
-    """Return, per column, whether two of its rows are likely to share a value.
-
-    Constant columns don't count: any wrong value changes their variance.
-    """
+    """Return, per column, whether two of its rows are likely to share a value."""
     few = []
     for column in known.T:
         _, counts = np.unique(column, return_counts=True)
         alike = float((counts**2).sum()) / len(column) ** 2
+        # Any wrong value changes the variance of a constant column.
         few.append(len(counts) > 1 and alike > _MOST_ALIKE)
     return np.array(few, bool)

@@ -1,16 +1,9 @@
 """Compute the missing training point of a generalised linear model from its optimum.
 
-`affine` and `linear` call it, `linear` alone `judge` and `check_shapes`. Users, and
-`uninformed.landscape.detection`, call it with parameters of models from elsewhere.
 THREAT: knows all training points but one, and the fitted parameters, which minimise the
 (penalised) negative log-likelihood to high precision. Needs no shadow models and no
-prior, whatever the optimiser was. Recovers the point and its label; without intercept
-(Theorem 8) two candidates, from the label.
-
-At the optimum the gradient of the whole objective is zero. The known points' part of it
-can be computed, so the target's part is known: its features times its residual. With an
-intercept, whose feature is 1, the residual itself is known too, and x is a quotient
-(`objectives.solve`).
+prior, whatever the optimiser was. Recovers the point and its label by
+`objectives.solve`; without intercept (Theorem 8) two candidates, from the label.
 
 Objective: sum_i [b(s_i) - y_i s_i] + (penalty / 2) |theta|^2 + (intercept_penalty / 2)
 t^2, where s_i = <x_i, theta> + t for coefficients theta and intercept t, and b' is the
@@ -44,29 +37,20 @@ Vector = Float[np.ndarray, " features"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class GlmReconstruction:
-    """A reconstructed training point, and an estimate of its error.
+    """A reconstructed training point, and an estimate of its error."""
 
-    Attributes:
-      x: (features,) float64, the reconstructed features.
-      y: the label: a class (0 .. classes - 1, or as the estimator names it), a count,
-        or a real number.
-      residual: the target's |mean - y| (its norm over classes); the smaller, the
-        worse conditioned.
-      gradient_norm: lower bound on the objective's gradient at the released parameters,
-        from what no target could explain: a label between the classes, or a residual
-        gradient that is no product of features and residual. Never below the rounding
-        of the arithmetic. None if any gradient could be a target's, as with real
-        labels: then it is unknown how accurately the model was solved, and whether the
-        fixed set is the right one.
-      implied_error: the relative error of x that `gradient_norm` implies; None if
-        `gradient_norm` is None.
-    """
-
-    x: np.ndarray
+    x: Float[np.ndarray, " features"]
+    # A class (0 .. classes - 1, or as the estimator names it), a count, or a number.
     y: Any
+    # The target's |mean - y| (its norm over classes); the smaller, the worse.
     residual: float
+    # Lower bound on the objective's gradient at the released parameters, from what no
+    # target could explain: a label between the classes, or a residual gradient that is
+    # no product of features and residual. Never below rounding. None if any gradient
+    # could be a target's, as with real labels: then it is unknown how accurately the
+    # model was solved, and whether the fixed set is the right one.
     gradient_norm: float | None = None
-    implied_error: float | None = None
+    implied_error: float | None = None  # the relative error of x that it implies
 
 
 def reconstruct_glm(
@@ -143,12 +127,9 @@ def reconstruct_softmax(
 
 
 def judge(objective: Objective, quotient: Quotient, y: Any) -> GlmReconstruction:
-    """Estimate the error of the closed form's target.
-
-    Args:
-      y: the target's label; for Poisson regression, rounded to a count.
-    """
-    residual = float(np.linalg.norm(quotient.slope))
+    """Estimate the error of the closed form's target, and round a Poisson label `y`."""
+    slope = quotient.share[:, 0]
+    residual = float(np.linalg.norm(slope))
     x, loss, violation = quotient.row, objective.loss, quotient.violation
     if loss is objectives.POISSON:
         y, raw = max(float(np.round(y)), 0.0), y
@@ -156,7 +137,7 @@ def judge(objective: Objective, quotient: Quotient, y: Any) -> GlmReconstruction
     gradient = None
     if loss is not objectives.SQUARED:
         gradient = violation * objective.target_weight
-        if len(quotient.slope) > 1:
+        if len(slope) > 1:
             # A target explains rank one; the remainder over |(1, x)| is gradient.
             singular = np.linalg.svd(quotient.share, compute_uv=False)
             gradient = float(singular[1] / np.hypot(1, np.linalg.norm(x)))

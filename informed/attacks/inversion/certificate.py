@@ -1,17 +1,12 @@
 """Certify the inversion's result: it must explain the weights and follow from them.
 
-The adversary can't compare a candidate with the target, so this decides whether it is
-surely exact. Trained on the true target, A would miss the released weights (theta) by
-rounding alone. We measure that rounding at the candidate, by training again with its
-last digits changed. A candidate is *certified* if (1) this noise explains its residual,
-(2) theta determines it closely enough in every direction, and (3) it agrees with the
-known pixels of the target. If (2) holds only because its pixels lie on levels,
+Trained on the true target, A would miss the released weights (theta) by rounding alone.
+We measure that rounding at the candidate, by training again with its last digits
+changed, some tens of times. A candidate is *certified* if (1) this noise explains its
+residual, (2) theta determines it closely enough in every direction, and (3) it agrees
+with the known pixels of the target. If (2) holds only because its pixels lie on levels,
 `if_levels` is set too: the certificate then holds if the target's pixels are levels. If
 A is random nothing is certified, but `if_levels` may be set.
-
-`training_inversion` and `cloud_search` call `certify` at their end; `solving` and
-`cloud_search` call `noise_of` and `measured_rounding` at every start. Certifying runs A
-some tens of times.
 """
 
 import copy
@@ -28,24 +23,19 @@ from informed.attacks.inversion.problem import (
 )
 from informed.attacks.inversion.weight_noise import Independent
 
-# Relative standard deviation of the changes of pixels with which A is run again to
-# measure its rounding. It is a few times the spacing of float32 numbers (1.2e-7), so
-# that every training differs, and far below an error that matters.
+# Relative standard deviation of the changes of pixels that measure A's rounding: a few
+# spacings of float32 numbers, and far below an error that matters.
 _LAST_DIGITS = 1e-6
-# Trainings with changed last digits, whose median is the rounding. Together with the
-# unchanged one they fill two batches of runs.
-_ROUNDING_RUNS = 2 * gauss_newton.AT_ONCE - 1
+# Trainings with changed last digits, whose median is the rounding; and weakest
+# directions that are tried together. With one more run they fill two batches.
+_ROUNDING_RUNS = _TRIED_AT_ONCE = 2 * gauss_newton.AT_ONCE - 1
 # Distance from a level, in pixel values, below which a pixel lies on it. Passing
 # through coordinates and back in float64 leaves less.
 _ON_LEVEL = 1e-9
-# Safety factor on `expected_mse`, since errors scatter around their expectation and
-# noise is seldom independent. Chosen on the 20 targets of the row "trained in TF32" of
-# docs/inversion.md; confirmed there on 20 fresh ones.
+# Safety factor on `expected_mse`, since noise is seldom independent. Chosen on the 20
+# targets of the row "trained in TF32" of docs/inversion.md; confirmed on 20 fresh ones.
 _MARGIN = 4.0
-# Weakest directions that are tried together before a candidate is certified; with the
-# candidate itself they fill two batches of runs.
-_TRIED_AT_ONCE = 2 * gauss_newton.AT_ONCE - 1
-# Largest number of such batches. Directions in which theta doesn't move count as
+# Largest number of batches of directions. Those in which theta doesn't move count as
 # undetermined, and the next ones are tried.
 _MOST_TRIES = 8
 # Theta moves along a direction if it changes by at least this share of what the slopes
@@ -65,8 +55,9 @@ _SMALL_DISTANCE = 1e-3
 def certify(problem: Problem, candidate: Candidate) -> Certificate:
     """Certify a candidate if the three conditions of the module hold.
 
-    Returns: the certificate. Its images may differ from the candidate's: pixels near
-      levels are rounded to them, and known pixels of the target are put in.
+    Returns: the certificate. Its images are rounded to levels if they are near, and
+    known
+      pixels of the target are put in.
     """
     if problem.runs.random:
         return _without_certificate(problem, candidate)
@@ -150,10 +141,9 @@ def rounding_limit(
 ) -> float:
     """Return the squared residual above which rounding does not explain it.
 
-    `cloud_search` sets a candidate's limit by it. In chaotic training, rounding at a
-    start may be as large as the distance of its `value` (the weights trained on it) to
-    theta, and would explain any image. There we ask for almost no residual, as the
-    truth has none.
+    In chaotic training, rounding at a start may be as large as the distance of its
+    `value` (the weights trained on it) to theta, and would explain any image. There we
+    ask for almost no residual, as the truth has none.
     """
     distance = np.sum((value - published.theta) ** 2)
     rounding = NOISE_FACTOR * np.sum(noise.deviations**2)
@@ -173,11 +163,10 @@ def _with_effect(
     """Retrain along the weakest directions; keep those in which theta moves.
 
     Rounding and Broyden's update give a direction nonzero slopes even if theta doesn't
-    depend on it. So we train on images moved along such directions, by the largest
-    error that a certificate allows.
+    depend on it. So we move the images by the largest error that a certificate allows.
 
-    Returns: the slopes, in units of the noise; and whether the search ended: False if
-      the last of `_MOST_TRIES` batches still had directions without effect.
+    Returns: the slopes, in units of the noise; whether the last of the `_MOST_TRIES`
+      batches was without such directions.
     """
     space, error = problem.space, problem.config.exact_mse
     slopes = space.moving(slopes)
@@ -189,10 +178,8 @@ def _with_effect(
         moves = space.moves(directions)
         scales = np.sqrt(error / np.mean(moves**2, axis=(1, 2, 3, 4)))
         tried = images + scales[:, None, None, None, None] * moves
-        thetas = problem.runs.thetas(
-            np.concatenate([images[None], tried]),
-            np.tile(problem.space.labels, (len(tried) + 1, 1)),
-        )
+        runs = np.concatenate([images[None], tried])
+        thetas = problem.runs.thetas(runs, np.tile(space.labels, (len(runs), 1)))
         change = noise.whiten(thetas[1:] - thetas[0])
         promised = (along * scales).T
         lengths = np.maximum(np.sum(promised**2, axis=1), np.finfo(float).tiny)
@@ -215,42 +202,28 @@ def _given_known(
     images: np.ndarray,
     variances: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Condition images and variances on the known pixels of the target.
-
-    The posterior is normal around the images, so known pixels move the others along.
-    """
+    """Condition images and variances on the known pixels of the target."""
     known = problem.published.known
     if known is None:
         return images, variances
     gaps = (known.values - images)[:, known.mask][0]
     moved, rest = slopes.conditioned(
-        problem.space.basis,
-        known.mask.ravel(),
-        gaps,
-        coordinates.SMALLEST_DEVIATION**2,
+        problem.space.basis, known.mask.ravel(), gaps, coordinates.SMALLEST_DEVIATION**2
     )
     moved, rest = moved.reshape(images.shape), rest.reshape(images.shape)
     return known.put(images + moved), np.where(known.mask[None], 0.0, rest)
 
 
 def _without_certificate(problem: Problem, candidate: Candidate) -> Certificate:
-    """Estimate the error of the most probable target if A is random; no certificate.
-
-    Theta scatters too much to distinguish a pixel on a level from one beside it, so
-    nothing is certified.
-    """
-    published, labels, count = (
-        problem.published,
-        problem.space.labels,
-        problem.known.levels,
-    )
+    """Estimate the error of the most probable target if A is random; no certificate."""
+    published, labels = problem.published, problem.space.labels
+    count = problem.known.levels
     images = problem.space.images(candidate.u)
     variances = problem.space.variances(candidate.slopes)
     images, variances = _given_known(problem, candidate.slopes, images, variances)
     if_levels = False
-    if (
-        count is not None
-        and pixel_levels.suggested(images, count)
+    if count is not None and (
+        pixel_levels.suggested(images, count)
         and pixel_levels.agree(images, _MARGIN * variances, count)
     ):
         # For pixels that vary by more than a level, only theta can explain nearness.

@@ -1,8 +1,7 @@
 """Regression on a cloud of training runs: slopes of the weights, and noise around them.
 
-`clouds` calls it; it runs no training itself. A *cloud* is a set of random points
-around a guess, with the function's value at each. Its slopes hold on the scale of the
-cloud, so kinks mislead them less than derivatives.
+A *cloud* is a set of random points around a guess, with the function's value at each.
+Its slopes hold on the scale of the cloud, so kinks mislead them less than derivatives.
 
 - The regression corrects known slopes, each output's by as much as generalised
   cross-validation allows. So a cloud may have fewer points than there are unknowns.
@@ -26,21 +25,16 @@ from informed.attacks.inversion import weight_noise
 _RIDGES = 10.0 ** np.arange(-8, 5)
 # Least degrees of freedom as a share of the points; with fewer, misfits are unreliable.
 _LEAST_FREE = 0.3
-# Share of the median misfit that is added to every output's misfit, so that no output
-# gets unlimited weight.
+# Share of the median misfit that is added to each output's, to bound its weight.
 _LEAST_SHARE = 1e-3
 # Multiples of the step's standard error at which likely points are drawn.
 _SCALES = np.array([1.0, 2.0, 4.0])
 
 
 class Local(NamedTuple):
-    """The slopes at a point: `known` + `features` @ (slopes to be estimated).
+    """The slopes at a point: `known` + `features` @ (slopes to be estimated)."""
 
-    `span_derivatives` computes it. The features are those numbers that the unknown part
-    of the function depends on.
-    """
-
-    features: Float[np.ndarray, "unknowns features"]
+    features: Float[np.ndarray, "unknowns features"]  # on which the rest depends
     known: Float[np.ndarray, "unknowns outputs"]
 
 
@@ -55,7 +49,7 @@ class Fit:
 
     @functools.cached_property
     def noise(self) -> weight_noise.Correlated:
-        """Return the noise of the function on the scale of the cloud."""
+        """The noise of the function on the scale of the cloud."""
         share = _LEAST_SHARE * np.median(self.misfit)
         deviations = np.sqrt(np.maximum(self.misfit + share, np.finfo(float).tiny))
         return weight_noise.correlated(self.residuals, deviations)
@@ -66,12 +60,9 @@ def regress(
     changes: Float[np.ndarray, "points outputs"],
     slopes: Float[np.ndarray, "features outputs"] | None = None,
 ) -> Fit:
-    """Regress changes of a function on moves, with slopes shrunk towards known ones.
+    """Regress changes of a function on moves, both from the centre of a cloud.
 
-    Args:
-      moves: displacements of the points from the centre.
-      changes: differences of the function from its value at the centre.
-      slopes: slopes of earlier clouds; None: zero.
+    `slopes` are those of earlier clouds, to which the new ones are shrunk; None: zero.
     """
     if slopes is None:
         slopes = np.zeros((moves.shape[1], changes.shape[1]))
@@ -102,10 +93,8 @@ def regress(
 def step(weighted: np.ndarray, residual: np.ndarray, radius: float) -> np.ndarray:
     """Return the damped Gauss-Newton step from the centre, (unknowns,).
 
-    Args:
-      weighted: (unknowns, outputs), slopes in units of the noise of outputs.
-      residual: averaged function at the centre minus the aim, in the same units.
-      radius: radius of the cloud; longer steps are damped.
+    `weighted` are slopes (unknowns, outputs), `residual` the averaged function at the
+    centre minus the aim, both in units of the noise. Steps beyond `radius` are damped.
     """
     return -np.linalg.solve(_normal_matrix(weighted, radius), weighted @ residual)
 

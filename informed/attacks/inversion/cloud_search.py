@@ -1,9 +1,7 @@
 """The inversion's search without derivatives: briefly from every start, then the best.
 
-`training_inversion` calls `certificates` where training has kinks or derivatives
-failed. A *start* is a label and an image to begin at. Most starts, such as those with a
-wrong label, don't lead to the released weights theta, and nobody knows beforehand which
-do. `clouds` does the least squares, by hundreds of trainings per round.
+Most *starts* (a label, and an image to begin at), such as those with a wrong label,
+don't lead to the released weights theta, and nobody knows beforehand which do.
 """
 
 import dataclasses
@@ -31,10 +29,8 @@ from informed.attacks.inversion.problem import (
     Start,
 )
 from informed.attacks.inversion.shared_measurements import SharedMeasurements
-from informed.attacks.inversion.weight_noise import Independent
 
 # Clouds for every start; then clouds for a promising start before starts are compared.
-# More cost time on wrong labels; fewer give up a start before its outcome shows.
 _FIRST, _SECOND = 16, 48
 # A start is promising if the error estimated after its first clouds is below this, in
 # standard deviations of the unknowns. Unsuccessful starts stay above.
@@ -50,7 +46,7 @@ def certificates(
     rounds = shared.config.clouds
     searches = []
     for start in starts:
-        search = CloudSearch.of(shared.pose(published, start), start)
+        search = CloudSearch(shared.pose(published, start), start)
         # A short search from every start, and a longer one if it is promising.
         state = search.go_on(search.begun, min(_FIRST, rounds), heats=0)
         if state.error < _PROMISING:
@@ -66,30 +62,19 @@ def certificates(
         yield certify(search.problem, search.candidate(state))
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class CloudSearch:
-    """The search from one start; `certificates` keeps its state."""
+    """The search from one start; its first state is `begun`."""
 
-    problem: Problem
-    begun: CloudState  # state at the start
-    noise: Independent  # noise of theta around the start
-    limit: float  # squared residual above which rounding is no explanation
-    rng: np.random.Generator  # casts the clouds
-
-    @classmethod
-    def of(cls, problem: Problem, start: Start) -> "CloudSearch":
-        """Prepare a search: train at the start and measure the noise there."""
+    def __init__(self, problem: Problem, start: Start) -> None:
+        """Train at the start and measure the noise of theta there."""
+        self.problem = problem
         rounding = measured_rounding(problem, start.images)
-        noise = noise_of(problem.published, rounding)
+        self.noise = noise_of(problem.published, rounding)
         u = problem.space.of(start.images)
-        begun = CloudState.start(u, problem.thetas(u[None])[0])
-        return cls(
-            problem=problem,
-            begun=begun,
-            noise=noise,
-            limit=rounding_limit(problem.published, noise, begun.value),
-            rng=np.random.default_rng(0),
-        )
+        self.begun = CloudState.start(u, problem.thetas(u[None])[0])
+        # Squared residual above which rounding is no explanation.
+        self.limit = rounding_limit(problem.published, self.noise, self.begun.value)
+        self.rng = np.random.default_rng(0)
 
     def go_on(
         self, state: CloudState, rounds: int, heats: int = clouds.HEATS

@@ -1,18 +1,16 @@
 """Least squares by clouds of training runs: for functions with kinks or no derivatives.
 
-`cloud_search` calls `minimise` with training as the function. A *cloud* is a set of
-random points around the best guess at which the function is run. Near a kink, a
-derivative is the slope of one piece only. A step needs the slope on the scale of the
-present error, so we regress the cloud's values on its points (`cloud_regression`). As
-the guess improves, the cloud shrinks:
+A *cloud* is a set of random points around the best guess at which the function, here
+training, is run. Near a kink, a derivative is the slope of one piece only. A step needs
+the slope on the scale of the present error, so we regress the cloud's values on its
+points (`cloud_regression`). As the guess improves, the cloud shrinks.
 
-- The step starts from the regression's own value at the centre, which averages over
-  kinks, not from the run at the centre.
-- Candidates along the step and the cloud's points are compared by running them.
-- Many small gains in a small cloud may be fitted noise, far from the solution. When
-  progress stalls, we cast a large cloud around the best point so far and continue from
-  there, even if that is farther away ("heating"). We then also try likely points within
-  the step's estimated error.
+The step starts from the regression's own value at the centre, which averages over
+kinks. Candidates along the step and the cloud's points are compared by running them.
+Many small gains in a small cloud may be fitted noise, far from the solution. When
+progress stalls, we cast a large cloud around the best point so far and continue from
+there, even if that is farther away ("heating"). We then also try likely points within
+the step's estimated error.
 
 Source: ours.
 """
@@ -26,15 +24,13 @@ from jaxtyping import Float
 from informed.attacks.inversion import cloud_regression
 
 Function = Callable[[np.ndarray], np.ndarray]
-# Smallest and largest number of points of a cloud. Between these a cloud has twice as
-# many points as there are slopes to find. Fewer than the unknowns are enough, since
-# slopes are kept from cloud to cloud.
+# Smallest and largest number of points of a cloud; between these twice as many as there
+# are slopes to find. Slopes are kept from cloud to cloud.
 POINTS, _MOST_POINTS = 96, 256
 # Radius of the first cloud, in standard deviations of the unknowns.
 _RADIUS = 0.7
 # The next radius is this many times the error that follows from the distance to the
-# aim, compared with distances within the cloud. In directions on which the function
-# hardly depends the error is larger.
+# aim, compared with distances within the cloud.
 _REACH = 2.0
 # Smallest and largest factor by which the radius changes from cloud to cloud. Faster
 # shrinking leaves the radius below the error, where searches stall.
@@ -46,8 +42,7 @@ _GAIN = 0.8
 # Clouds in a row without a gain after which the search is heated: a large cloud is cast
 # around the nearest point so far. How often that happens before the search ends.
 _PATIENCE, HEATS = 8, 6
-# Radius of the cloud of a heated search, in standard deviations, and the factor on its
-# points.
+# Radius of a heated search's cloud, in standard deviations; factor on its points.
 _HEAT, _CROWD = 0.1, 6
 # Multiples of a step to try at once; nonlinear functions need shorter ones.
 _FACTORS = np.array([1.0, 0.6, 0.3, 0.1, 1.5])
@@ -55,20 +50,18 @@ _FACTORS = np.array([1.0, 0.6, 0.3, 0.1, 1.5])
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CloudState:
-    """The state of a search, from which it can continue.
-
-    `slopes` are those of the last cloud's regression, or a first guess; `jacobian` has
-    all slopes there, known ones included. `error` is the distance to the solution that
-    the last cloud suggests, in standard deviations of the unknowns; if it is far above
-    1, the start was unsuccessful.
-    """
+    """The state of a search, from which it can continue."""
 
     u: Float[np.ndarray, " unknowns"]  # the nearest point so far
     value: Float[np.ndarray, " outputs"]  # the function there
     centre: Float[np.ndarray, " unknowns"]  # centre of the next cloud
+    # Those of the last cloud's regression, or a first guess.
     slopes: Float[np.ndarray, "features outputs"] | None
+    # All slopes there, known ones included.
     jacobian: Float[np.ndarray, "unknowns outputs"]
     radius: float = _RADIUS  # radius of the next cloud
+    # Distance to the solution that the last cloud suggests, in standard deviations of
+    # the unknowns; far above 1, the start was unsuccessful.
     error: float = np.inf
 
     @classmethod
@@ -96,12 +89,9 @@ def minimise(
 
     Args:
       runs: us (points, unknowns) -> (points, outputs), float64.
-      aim: the wanted outputs.
       begun: a start, or the state in which an earlier search ended.
-      rounds: largest number of clouds.
-      rng: draws the clouds.
+      rounds: largest number of clouds, of at least `points` points.
       heats: number of times that a search is heated before it ends.
-      points: smallest number of points of a cloud.
       allowed: us -> the nearest points at which the function can be run.
       likely: us -> the nearest points where the solution is expected, to try as well.
       explained: residual (outputs,) -> whether it is rounding, which ends the search.

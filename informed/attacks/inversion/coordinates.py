@@ -1,14 +1,13 @@
 """The inversion's unknowns: principal components of images, scaled to unit variance.
 
 In these coordinates a target like the known images is about standard normal. So the
-prior is Gaussian, and least squares are well conditioned. `known_images` computes them,
-`shared_measurements` makes a `Space` for each search, `stationary_attack` does both.
+prior is Gaussian, and least squares are well conditioned.
 """
 
 import dataclasses
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 
 from informed.attacks.inversion.gauss_newton import Directions, Slopes
 
@@ -21,9 +20,8 @@ _STILL = 1e-3
 # Least deviation of a component, in pixel values: a smaller one keeps a target closer
 # to the span of the public images, a larger one lets more rounding in.
 SMALLEST_DEVIATION = 1e-3
-# The same for targets with a value that no known record has, such as a new category.
-# With 0.1 such targets took 110 to 140 trainings; with 1e-3, at which they are hundreds
-# of deviations away, none was reconstructed.
+# The same for targets with a value that no known record has, such as a new category. At
+# 1e-3, with such targets hundreds of deviations away, none was reconstructed.
 FREE_DEVIATION = 0.1
 
 
@@ -31,8 +29,8 @@ FREE_DEVIATION = 0.1
 class Coordinates:
     """Affine coordinates of one image: image = mean + u @ basis.
 
-    The basis vectors are orthogonal, the one of largest variance first. The length of
-    each is the standard deviation of images along it.
+    The basis vectors are orthogonal, the one of largest variance first, as long as the
+    standard deviation of images along them.
     """
 
     mean: Float[np.ndarray, " pixels"]
@@ -61,25 +59,16 @@ class Coordinates:
 
 
 class Space:
-    """Coordinates u of all unknown points, concatenated.
-
-    Attributes:
-      labels: (unknown,), labels of the unknown points.
-      size: number of coordinates of each point.
-      basis: (size, pixels), directions in which each point moves.
-    """
+    """Coordinates u of all unknown points, concatenated."""
 
     def __init__(
-        self,
-        of_one: Coordinates,
-        labels: Int[np.ndarray, " unknown"],
-        means: Images,
-        black: Bool[np.ndarray, " pixels"],
+        self, of_one: Coordinates, labels: np.ndarray, means: Images, black: np.ndarray
     ) -> None:
         """Place u = 0 at labels' mean images, with some pixels black in all points."""
         self.labels, self.size = labels, len(of_one)
         self._full, self._dimmed = of_one, of_one.without(black)
         self._centre = of_one.of(means)
+        # (size, pixels), directions in which each point moves.
         self.basis = self._dimmed.basis
 
     def images(self, u: Vectors) -> Images:
@@ -93,10 +82,7 @@ class Space:
         return apart.reshape(*images.shape[:-4], -1)
 
     def completed(self, slopes: np.ndarray) -> np.ndarray:
-        """Extend slopes (unknowns, outputs) that keep black pixels black to all u.
-
-        A direction of u that would change a black pixel moves the other pixels only.
-        """
+        """Extend slopes that keep black pixels black to all u, which move others."""
         of_basis = self._full.mean + self._dimmed.basis
         onto = self._full.of(of_basis.reshape(-1, *self._full.image_shape))
         by_point = slopes.reshape(-1, self.size, slopes.shape[1])
@@ -131,10 +117,9 @@ class Space:
         """Return each pixel's squared error if the target were the worst known image.
 
         Without information in theta, the posterior's variance is the prior's, and real
-        images lie much farther out: a column may be constant but for a few records.
-        Target and images have the same distribution, so it lies farther out than the
-        worst of n images with probability 1 / (n + 1). For each unknown point we take
-        the image of largest mean error, and add the errors of all points.
+        images lie much farther out. The target lies farther out than the worst of n
+        such images with probability 1 / (n + 1). For each unknown point we take the
+        image of largest mean error, and add the errors of all points.
         """
         directions, shares = slopes.untold()
         moves = self.moves(directions).reshape(
@@ -167,8 +152,7 @@ def principal_components(
 ) -> Coordinates:
     """Return the mean image, and principal components times their deviations.
 
-    Directions that hardly vary get the deviation `least`, in pixel values, so that the
-    components span all images.
+    The deviations are at least `least`, so that the components span all images.
 
     Raises: ValueError: there is only one image.
     """

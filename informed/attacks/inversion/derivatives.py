@@ -1,6 +1,5 @@
 """The inversion's derivatives of training (A) in JAX: several ways, as they cost much.
 
-`shared_measurements` takes them by `retraining_of`:
 slopes, plain     forward mode; one run carries a block of tangents, so memory is a
                   block of optimiser states, whatever the number of epochs
 slopes, in span   if training keeps its first layer in the span of the data
@@ -17,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from informed.attacks.inversion import response
 from informed.attacks.inversion.cloud_regression import Local
 from informed.attacks.inversion.finite_differences import Repeated
 from informed.attacks.inversion.retraining import (
@@ -26,11 +26,7 @@ from informed.attacks.inversion.retraining import (
     Retraining,
     Unknowns,
 )
-from informed.attacks.inversion.span_derivatives import (
-    Span,
-    SpanPrograms,
-    in_blocks,
-)
+from informed.attacks.inversion.span_derivatives import Span, SpanPrograms, in_blocks
 from shadow.parallel import BY_ROW, EVERYWHERE, everywhere, sharded
 from shadow.threat import Knowledge
 from shadow.training import GradientDescent
@@ -65,12 +61,9 @@ class DifferentiatedPrograms(Programs):
         def columns(
             inputs: tuple, images: Array, labels: Array, tangents: Array
         ) -> Any:
-            def along(t: Array) -> tuple[Array, Array]:
-                return jax.jvp(
-                    lambda z: self._theta(inputs, z, labels), (images,), (t,)
-                )
-
-            return jax.vmap(along, out_axes=(None, 0))(tangents)
+            return response.columns_of(
+                lambda z: self._theta(inputs, z, labels), images, tangents
+            )
 
         return sharded(columns, (EVERYWHERE,) * 3 + (BY_ROW,), (EVERYWHERE, BY_ROW))
 
@@ -156,12 +149,7 @@ class Differentiated(Retraining):
 
 
 def retraining_of(knowledge: Knowledge, **settings: Any) -> Retraining:
-    """Return A as the adversary runs it, with the best derivatives that A allows.
-
-    Args:
-      knowledge: needs fixed and algorithm.
-      settings: the other arguments of `Programs`.
-    """
+    """Return A with the best derivatives that it allows; settings: as of `Programs`."""
     algorithm = knowledge.algorithm
     if algorithm is None or algorithm.capabilities.differentiable:
         return Differentiated(DifferentiatedPrograms(knowledge, **settings))

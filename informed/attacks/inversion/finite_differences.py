@@ -1,12 +1,10 @@
 """Derivatives of a training run that JAX can't differentiate, by finite differences.
 
-`derivatives.retraining_of` chooses it for such training (A). Each column of the
-Jacobian is one more training, with the unknown point moved a little along that column.
-The move must be small compared with the curvature of A and large compared with the
-rounding of the weights (theta). We measure two numbers once, by trainings along one
-direction: the rounding r, and by how much theta moves per unit of the image, s. If the
+Each column of the Jacobian is one more training, with the unknown point moved a little
+along that column. The move balances curvature and rounding. We measure the rounding r
+of the weights once, and by how much they move per unit of the image, s. If the
 curvature is about s, the best move is about sqrt(r / s). The solver corrects errors of
-the slopes, since it judges steps by A itself and updates slopes by secants.
+the slopes, since it judges steps by training itself and updates slopes by secants.
 """
 
 import numpy as np

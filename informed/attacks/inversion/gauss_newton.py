@@ -1,12 +1,9 @@
 """Least squares by Gauss-Newton where the Jacobian is very expensive.
 
-`solving` and `stationary_attack` call it. Three choices suit a function that is a whole
-training run:
-
-- Several dampings of a step are evaluated at once, as one batch of runs: those around
-  the previous best, and others only if the best is at their edge.
+- Several dampings of a step are evaluated at once, as one batch of training runs: those
+  around the previous best, and others only if the best is at their edge.
 - Broyden's update keeps the Jacobian useful after a step. A new one costs as much as
-  dozens of steps. So it is computed only when a step with the old one gains less than a
+  dozens of steps. It is computed only when a step with the old one gains less than a
   new one did, relative to its cost.
 - The Jacobian may be approximate, or known only on a subspace: steps are judged by the
   function itself.
@@ -22,6 +19,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 Directions = Float[np.ndarray, "some unknowns"]
+Function = Callable[[np.ndarray], np.ndarray]
 # Dampings of a step, relative to the squared residual.
 DAMPINGS = 10.0 ** np.arange(-7, 3)
 # Dampings whose steps are evaluated together, as one batch of runs.
@@ -32,8 +30,7 @@ _COLUMNS = 12.0
 _LEAST_GAIN = 1.05
 # Largest number of steps with one Jacobian.
 _MOST_STEPS = 30
-# Directions with a smaller undetermined share count as determined: u is a few dozen at
-# most, and errors below a thousandth of a pixel don't matter.
+# Directions with a smaller undetermined share count as determined.
 _NEGLIGIBLE = 1e-6
 # Shorter steps of u don't change float32 images, so they give no slope.
 _SMALLEST_STEP = 1e-9
@@ -56,9 +53,7 @@ class Iterate:
     cost: float
 
 
-def evaluate(
-    residuals: Callable[[np.ndarray], np.ndarray], us: np.ndarray, prior: float
-) -> list[Iterate]:
+def evaluate(residuals: Function, us: np.ndarray, prior: float) -> list[Iterate]:
     """Evaluate at us (points, unknowns); the cost is infinite if training diverged."""
     values = residuals(us)
     costs = np.sum(values**2, axis=1) + prior * np.sum(us**2, axis=1)
@@ -67,7 +62,7 @@ def evaluate(
 
 
 def minimise(
-    residuals: Callable[[np.ndarray], np.ndarray],
+    residuals: Function,
     linearise: Callable[[np.ndarray], Linearised],
     start: Iterate,
     *,
@@ -84,13 +79,10 @@ def minimise(
     Args:
       residuals: us (points, unknowns) -> (points, residuals), float64.
       linearise: u (unknowns,) -> derivatives there.
-      start: the starting point.
       steps: largest number of Jacobians; each may serve several cheap steps.
       enough: cost at which the search stops.
-      give_up: the search ends when a step with a new Jacobian divides the cost by less
-        than this.
+      give_up: least factor by which a step with a new Jacobian divides the cost.
       reach: points with a larger |u| than this and the start's are scaled down to it.
-      prior: weight of |u|^2.
       slopes: derivatives at the start; None: not computed yet.
       settle: new best point -> the same or a better one; None: no such refinement.
     Returns: the best point, and the latest derivatives.
@@ -100,11 +92,9 @@ def minimise(
     farthest = max(reach, np.linalg.norm(here.u))
     taken, jacobians, useful, damping = 0, 1, _LEAST_GAIN, len(DAMPINGS) // 2
     while here.cost > enough:
-        # Gauss-Newton steps with all dampings.
+        # Gauss-Newton steps with all dampings, scaled down to the reach.
         us = here.u + known.moves(here, prior)
-        lengths = np.linalg.norm(us, axis=1, keepdims=True)
-        # Scale points beyond the reach down to it.
-        us /= np.maximum(1, lengths / farthest)
+        us /= np.maximum(1, np.linalg.norm(us, axis=1, keepdims=True) / farthest)
         best, damping = _least(residuals, us, prior, damping, here.cost)
         gain = here.cost / best.cost if best.cost > 0 else np.inf
         if gain > 1:
@@ -129,16 +119,12 @@ def minimise(
 
 
 def _least(
-    residuals: Callable[[np.ndarray], np.ndarray],
-    us: np.ndarray,
-    prior: float,
-    near: int,
-    cost: float,
+    residuals: Function, us: np.ndarray, prior: float, near: int, cost: float
 ) -> tuple[Iterate, int]:
     """Return the point of least cost among us, one per damping, and its index.
 
-    As the damping grows, costs fall and rise again. So a minimum that isn't at the edge
-    of the dampings tried is the global one. If none is below `cost`, all are tried.
+    As the damping grows, costs fall and rise again. If none is below `cost`, all are
+    tried.
     """
     first = min(max(near - AT_ONCE // 2, 0), len(us) - AT_ONCE)
     numbers, tried = list(range(first, first + AT_ONCE)), dict[int, Iterate]()
@@ -159,11 +145,7 @@ def _least(
 
 
 class Slopes:
-    """A Jacobian on a subspace, changed in place by `set` and Broyden's `update`.
-
-    `directions` (some, unknowns) are orthonormal rows that span the subspace, `matrix`
-    (residuals, some) the slopes along them, and `gram` is matrix^T matrix.
-    """
+    """A Jacobian on a subspace, changed in place by `set` and Broyden's `update`."""
 
     def __init__(self, linearised: Linearised) -> None:
         self.directions = linearised.directions
@@ -175,7 +157,7 @@ class Slopes:
     def weakest(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Return unit vectors of u on which residuals depended least, before updates.
 
-        Also returns (residuals, directions), the current slopes along each.
+        Also returns the current slopes (residuals, directions) along each.
         """
         _, rotation = np.linalg.eigh(self._first_gram)
         least = rotation[:, :count]
@@ -245,15 +227,10 @@ class Slopes:
         gaps: Float[np.ndarray, " known"],
         variance: float,
     ) -> tuple[Float[np.ndarray, " outputs"], Float[np.ndarray, " outputs"]]:
-        """Condition u @ outputs on those of its entries that are known.
+        """Condition u @ outputs on its known entries, of values with `variance`.
 
-        Args:
-          outputs: (unknowns, outputs), the change of outputs per unknown.
-          known: mask of known outputs.
-          gaps: the known values minus those at u.
-          variance: variance of the known values.
-        Returns: the change of the posterior mean, and the remaining variances; see
-          `posterior_variances`.
+        `gaps` are the known values minus those at u.
+        Returns: the change of the posterior mean, and the remaining variances.
         """
         spectrum, rotation = np.linalg.eigh(self.gram)
         explained = 1 - 1 / (1 + np.maximum(spectrum, 0))
@@ -284,21 +261,15 @@ def without_overflow(slopes: np.ndarray) -> np.ndarray:
 
 
 def krylov(
-    push: Callable[[np.ndarray], np.ndarray],
-    pull: Callable[[np.ndarray], np.ndarray],
-    slope: np.ndarray,
-    dimensions: int,
+    push: Function, pull: Function, slope: np.ndarray, dimensions: int
 ) -> Linearised:
     """Differentiate on the Krylov space of J^T J and a gradient.
 
     LSQR would search the same space. We keep its basis, so that every damping can be
     tried and Broyden's method can update it.
 
-    Args:
-      push: v -> J v.
-      pull: r -> J^T r.
-      slope: J^T residuals.
-      dimensions: largest dimension of the space; smaller if it is exhausted.
+    `push` is v -> J v, `pull` r -> J^T r, `slope` J^T residuals. The space has fewer
+    `dimensions` if it is exhausted.
     """
     directions: list[np.ndarray] = []
     columns: list[np.ndarray] = []

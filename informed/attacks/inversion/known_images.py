@@ -1,8 +1,4 @@
-"""Statistics of the images that the adversary has: ranges, means and pixel levels.
-
-The inversion can't see the target, so it chooses coordinates and starting points by the
-known records D_- and by public images (`shared_measurements`).
-"""
+"""Statistics of the images that the adversary has: ranges, means and pixel levels."""
 
 import dataclasses
 import functools
@@ -16,20 +12,13 @@ from informed.attacks.inversion.coordinates import Coordinates
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class KnownImages:
-    """Labelled images and the statistics of their pixels.
-
-    Attributes:
-      images: D_- and public images.
-      labels: their labels.
-      never_lit: pixels that are zero in all of D_- and have weights of their own in a
-        dense first layer.
-      use_levels: whether to look for levels, the few values of digital pixels.
-    """
+    """Labelled images, D_- and public ones, and the statistics of their pixels."""
 
     images: Float[np.ndarray, "known height width channels"]
     labels: Int[np.ndarray, " known"]
+    # Pixels that are zero in all of D_-, behind which a dense first layer has weights.
     never_lit: Bool[np.ndarray, " pixels"]
-    use_levels: bool = True
+    use_levels: bool = True  # whether to look for the few values of digital pixels
 
     def of_class(self, label: int) -> Float[np.ndarray, "some height width channels"]:
         """Return the images of a class, or all images if it has none."""

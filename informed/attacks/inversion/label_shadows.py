@@ -1,7 +1,6 @@
 """Guess a starting image from the weights of a few shadow models of one label.
 
-`shared_measurements` trains them, each on a known image. For outliers, which aren't
-reached from the mean image of their class, `starting_images` calls `guess`.
+They are for outliers, which aren't reached from the mean image of their class.
 """
 
 import dataclasses
@@ -33,11 +32,9 @@ class LabelShadows:
     @functools.cached_property
     def _fitted(self) -> tuple[Standardiser, Regression]:
         """A standardiser of weights, and kernel regression from weights to images."""
-        models = self.models
-        standardise = features.fit(
-            models, EVERYTHING, num_models=len(models), clip=_CLIP
-        )
-        flat = models.images.reshape(len(models), -1)
+        models, count = self.models, len(self.models)
+        standardise = features.fit(models, EVERYTHING, num_models=count, clip=_CLIP)
+        flat = models.images.reshape(count, -1)
         weights = standardise(models.weights)
         return standardise, Regression.fit(weights, flat, scale=_SCALE, ridge=_RIDGE)
 
@@ -46,8 +43,7 @@ class LabelShadows:
         if len(self.models) == 1:
             return self.models.images[0].astype(np.float64)
         standardise, regression = self._fitted
-        standardised = standardise(theta[None].astype(np.float32))
-        image = np.clip(regression(standardised), 0, 1)
+        image = np.clip(regression(standardise(theta[None].astype(np.float32))), 0, 1)
         return image.reshape(self.models.image_shape)
 
     def nearest(self, theta: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:

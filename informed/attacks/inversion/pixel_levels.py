@@ -1,10 +1,8 @@
 """Round nearly exact images to the few values that pixels of digital images take.
-
 A *level* is such a value: eight-bit images are multiples of 1/255. If the known images
 lie on levels, we assume that the target does too. If an image is within half a level of
 the truth in every pixel, rounding it to levels gives the truth exactly, which the
-rounding of training would otherwise prevent. The inversion's searches and
-`stationary_attack` round; `certificate` also asks `agree`, `chance` and `expected_mse`.
+rounding of training would otherwise prevent.
 """
 
 import numpy as np
@@ -40,10 +38,7 @@ def nearest(images: Pixels, levels: int) -> np.ndarray:
 
 
 def suggested(images: Pixels, levels: int) -> bool:
-    """Return whether pixels lie nearer to levels than they would by chance.
-
-    Pixels exactly on a level are no evidence: rounding may have put them there.
-    """
+    """Return whether pixels lie nearer to levels than they would by chance."""
     apart = np.abs(images - nearest(images, levels)) * levels
     apart = apart[apart > 0]
     by_chance = 1 / np.sqrt(12)
@@ -51,11 +46,7 @@ def suggested(images: Pixels, levels: int) -> bool:
 
 
 def agree(images: Pixels, variances: Pixels, levels: int) -> bool:
-    """Return whether the expected errors explain the distances from levels.
-
-    Variances are expected squared errors of pixels. If all distances together are
-    larger, the truth isn't on these levels.
-    """
+    """Return whether `variances`, the expected squared errors, explain distances."""
     apart = (images - nearest(images, levels)) ** 2
     # Pixels exactly on a level were rounded to it.
     moved = apart > 0
@@ -78,10 +69,7 @@ def chance(images: Pixels, levels: int, free: Bool[np.ndarray, "*shape"]) -> flo
 
 
 def expected_mse(variances: Pixels, levels: int) -> float:
-    """Return the expected MSE after rounding images with Gaussian errors to levels.
-
-    A pixel with an error of more than half a level becomes a whole level wrong.
-    """
+    """Return the expected MSE after rounding images with Gaussian errors to levels."""
     half = 0.5 / levels
     deviations = np.sqrt(np.maximum(variances, np.finfo(float).tiny))
     wrong = 2 * scipy.stats.norm.sf(half / deviations)

@@ -3,8 +3,7 @@
     A(D_- + z) = theta
 
 A is the training algorithm, D_- the known images, theta the released weights and z the
-unknown points. `starting_images` makes starts and `shared_measurements` problems;
-`solving` and `cloud_search` search for candidates; `certificate` judges candidates.
+unknown points.
 """
 
 import dataclasses
@@ -24,22 +23,17 @@ from shadow.threat import Release
 
 # A squared residual of at most this many times that of the noise is explained by it.
 NOISE_FACTOR = 10.0
+LabelRows = Int[np.ndarray, "candidates unknown"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Published:
-    """The weights of one release, and known pixels of its target.
+    """The weights of one release, and known pixels of its target."""
 
-    Attributes:
-      theta: the released weights in float64.
-      deviations: standard deviations of the rounding of published numbers; None: they
-        are published as trained.
-      known: pixels of the target that the adversary knows; None: none.
-    """
-
-    theta: Float[np.ndarray, " params"]
+    theta: Float[np.ndarray, " params"]  # float64
+    # Standard deviations of the rounding of published numbers; None: there is none.
     deviations: Float[np.ndarray, " params"] | None
-    known: Known | None = None
+    known: Known | None = None  # pixels of the target that the adversary knows
 
     @classmethod
     def of(cls, release: Release, i: int, known: Known | None = None) -> "Published":
@@ -51,41 +45,28 @@ class Published:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Start:
-    """Images and labels at which a search begins.
-
-    Attributes:
-      labels: labels of the unknown points.
-      images: the starting images.
-      patient: whether to continue for small gains, because other starts promise less.
-      jacobian: derivatives there along the first components; None: unknown.
-      free: whether columns that never vary among known images may move too, for
-        targets with a value that no known record has.
-    """
+    """Images and labels at which a search begins."""
 
     labels: Int[np.ndarray, " unknown"]
     images: Float[np.ndarray, "unknown height width channels"]
+    # Whether to continue for small gains, because other starts promise less.
     patient: bool
+    # Derivatives there along the first components; None: unknown.
     jacobian: Float[np.ndarray, "params components"] | None = None
+    # Whether columns that never vary among known images may move too, for targets with
+    # a value that no known record has.
     free: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Problem:
-    """Unknown points of given labels, to be reconstructed from one release.
-
-    Attributes:
-      published: the release.
-      runs: A as the adversary runs and differentiates it.
-      space: coordinates u of the unknown points, with their labels.
-      reach: bound on |u|, in standard deviations per component. No image of this kind
-        is farther from the mean, and training there is uninformative.
-      known: D_- and public images.
-      config: the attack's settings.
-    """
+    """Unknown points of given labels, to be reconstructed from one release."""
 
     published: Published
     runs: Retraining
-    space: Space
+    space: Space  # of the unknown points, with their labels
+    # Bound on |u|, in standard deviations per component. No image of this kind is
+    # farther from the mean, and training there is uninformative.
     reach: float
     known: KnownImages
     config: InversionConfig
@@ -98,43 +79,28 @@ class Problem:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Candidate:
-    """The result of a search, not yet judged by `certificate`.
+    """The result of a search, not yet judged by `certificate`."""
 
-    Attributes:
-      u: coordinates of the images.
-      slopes: derivatives of whitened theta around them.
-      noise: the noise around the start, which is the unit of the slopes; None: theta
-        scatters because of unknown randomness.
-      limit: squared residual above which rounding does not explain it.
-    """
-
-    u: Float[np.ndarray, " unknowns"]
-    slopes: Slopes
+    u: Float[np.ndarray, " unknowns"]  # coordinates of the images
+    slopes: Slopes  # of whitened theta around them
+    # The noise around the start, which is the unit of the slopes; None: theta scatters
+    # because of unknown randomness.
     noise: Independent | None = None
-    limit: float = np.inf
+    limit: float = np.inf  # squared residual above which rounding does not explain it
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Certificate:
-    """A reconstruction of one release's unknown points, with the evidence for it.
+    """A reconstruction of one release's unknown points, with the evidence for it."""
 
-    Attributes:
-      images: float32, not clipped to [0, 1].
-      labels: the labels that the search assumed.
-      residual: squared distance between theta and A(D_- + images).
-      explained: whether rounding and published noise explain the residual.
-      certified: whether the residual is explained and the expected error is small
-        enough for the images to be taken for exact.
-      expected_mse: mean squared error per pixel that the curvature of the least-squares
-        problem leaves room for.
-      if_levels: whether the images are exact on condition that the target's pixels are
-        levels of the known images, which theta alone doesn't show.
-    """
-
-    images: Float[np.ndarray, "unknown height width channels"]
-    labels: Int[np.ndarray, " unknown"]
-    residual: float
-    explained: bool
+    images: Float[np.ndarray, "unknown height width channels"]  # float32, not clipped
+    labels: Int[np.ndarray, " unknown"]  # the labels that the search assumed
+    residual: float  # squared distance between theta and A(D_- + images)
+    explained: bool  # whether rounding and published noise explain the residual
+    # Whether also the expected error is so small that the images count as exact.
     certified: bool
+    # Mean squared error per pixel that the curvature of the problem leaves room for.
     expected_mse: float
+    # Whether the images are exact on condition that the target's pixels are levels of
+    # the known images, which theta alone doesn't show.
     if_levels: bool = False

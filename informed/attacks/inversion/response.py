@@ -1,9 +1,8 @@
 """Fast derivatives of the weights in the target, for inversion of large trainings.
 
-`span_derivatives` asks `pays` and builds a `Response`; the other functions are its
-parts. Inversion needs the Jacobian of the trained weights in the target z. One target
-among thousands of known points (D_-) moves the weights little. So we linearise the
-gradient of D_- around training on D_- alone, which is at theta_t after t steps:
+One target z among thousands of known points (D_-) moves the trained weights little. So
+we linearise the gradient of D_- around training on D_- alone, which is at theta_t after
+t steps:
 
     g(theta_t + delta) = g(theta_t) + H_t delta
 
@@ -32,10 +31,9 @@ from shadow.parallel import BY_ROW, EVERYWHERE, everywhere, sharded
 from shadow.training import cross_entropy
 from shadow.victims import FirstLayer, Params
 
-# Smallest number of known points to use H_t; with fewer, the neglected terms are larger
-# and the training itself is differentiated. MNIST at 1,000: derivatives are wrong by
-# 0.3 (0.1 if training is differentiated); most targets need as many Gauss-Newton steps
-# as with exact derivatives, one of 20 needs another start.
+# Smallest number of known points to use H_t; with fewer, the neglected terms are
+# larger. MNIST at 1,000: derivatives are wrong by 0.3 (0.1 if training is
+# differentiated); one target of 20 needs another start.
 _FEWEST = 1000
 # Memory for all H_t together, in bytes.
 _BYTES = 1 << 30
@@ -46,10 +44,7 @@ _highest = functools.partial(jax.default_matmul_precision, "highest")
 
 
 def pays(num_fixed: int, directions: int, others: int, steps: int) -> bool:
-    """Return whether computing H_t saves time, and fits into memory.
-
-    The first layer's weights move in `directions` = rank x units directions.
-    """
+    """Return whether computing H_t, in `directions` = rank x units, pays and fits."""
     size = steps * 4 * (directions + others) ** 2
     return num_fixed >= _FEWEST and size <= _BYTES
 
@@ -89,10 +84,7 @@ class Loss:
     def gradients(
         self, rest: Array, outputs: Array, labels: Array, weights: Any = 1
     ) -> tuple[Array, Array]:
-        """Return gradients in `rest`, flat, and in `outputs` (units, points).
-
-        The loss of each point is multiplied by its weight.
-        """
+        """Return gradients of the weighted loss in `rest`, flat, and in `outputs`."""
 
         def loss(rest: Array, outputs: Array) -> Array:
             logits = self.first.after(self.unravel(rest), outputs)
@@ -110,7 +102,7 @@ def trajectory_of(
     images: Array,
     labels: Array,
 ) -> Trajectory:
-    """Train on D_- alone; traced. Arguments as for `Response`, `rest` flat."""
+    """Train on D_- alone; traced. Arguments as of `Response`, `rest` flat."""
 
     def step(state: tuple, _: None) -> tuple[tuple, Trajectory]:
         here, optimiser_state = state
@@ -128,8 +120,8 @@ def trajectory_of(
 def hessians_of(loss: Loss, rank: int, groups: tuple, trajectory: Trajectory) -> Array:
     """Return H_t at every step of a trajectory, (steps, size, size); traced.
 
-    `groups` is D_- in groups: images (groups, points, pixels), the same in the first
-    directions (groups, points, rank), labels, weights of each point's loss.
+    `groups` is D_-: images, the same in the first directions, labels, weights of
+    losses.
     """
 
     def at(here: Trajectory) -> Array:
@@ -162,14 +154,11 @@ def moved_by(
     """Train a target against the response of D_-; traced.
 
     Args:
-      loss: the training loss.
-      optimise: an optimiser that is linear in gradient and parameters.
       shared: the trajectory without its weights; H_t (steps, size, size); the change of
-        W^T by training on D_-, in the first directions (steps, units, rank); the first
+      W^T
+        by training on D_-, in the first directions (steps, units, rank); the first
         layer's outputs for the image of `around` (steps, units).
-      around: the target whose outputs are in `shared`.
-      target: the target, which derivatives move away from `around`.
-      label: the target's label.
+      target: moved away from `around` by derivatives.
     """
     trajectory, hessians, leading, outputs = shared
     away = jax.tree.map(jnp.subtract, target, around)
@@ -208,23 +197,13 @@ def moved_by(
     return jax.lax.scan(step, state, (trajectory, hessians, leading, outputs))[0][0]
 
 
-def _columns(
-    loss: Loss,
-    optimise: optax.GradientTransformation,
-    shared: tuple,
-    target: Target,
-    label: Array,
-    tangents: Target,
-) -> tuple[Moved, Moved]:
-    """Return a target's change, and its derivatives along each tangent; traced."""
+def columns_of(function: Callable[[Any], Any], at: Any, tangents: Any) -> Any:
+    """Return a function's value, and its derivatives along each tangent; traced."""
 
-    def moved(moving: Target) -> Moved:
-        return moved_by(loss, optimise, shared, target, moving, label)
+    def along(tangent: Any) -> Any:
+        return jax.jvp(function, (at,), (tangent,))
 
-    with _highest():
-        return jax.vmap(
-            lambda tangent: jax.jvp(moved, (target,), (tangent,)), out_axes=(None, 0)
-        )(tangents)
+    return jax.vmap(along, out_axes=(None, 0))(tangents)
 
 
 class Response:
@@ -244,18 +223,14 @@ class Response:
         """Train once, and take H_t at every step.
 
         Args:
-          first: the victim's first layer.
           optimise: an optimiser that is linear in gradient and parameters.
-          epochs: steps of training.
-          w: (pixels, units), W_0.
-          rest: all other initial parameters.
-          images: (fixed, pixels), D_-.
-          labels: (fixed,), labels of D_-.
+          w, rest: W_0 (pixels, units), and all other initial parameters.
+          images, labels: D_-, (fixed, pixels) and (fixed,).
           lead: (rank, pixels), the first directions, orthonormal.
         """
-        flat, self._unravel = ravel_pytree(rest)
+        flat, self.unravel = ravel_pytree(rest)
         self._lead, self._w = jnp.asarray(lead, w.dtype), w
-        loss = Loss(first, self._unravel, len(images) + 1)
+        loss = Loss(first, self.unravel, len(images) + 1)
         train = functools.partial(trajectory_of, loss, optimise, epochs)
         trajectory = jax.jit(train)(w, flat, images, labels)
         # Pad the steps to the same number on every device.
@@ -277,11 +252,16 @@ class Response:
         self._shared = everywhere(
             (trajectory._replace(weights=()), hessians[:epochs], leading)
         )
-        self._columns = sharded(
-            functools.partial(_columns, loss, optimise),
-            (EVERYWHERE,) * 3 + (BY_ROW,),
-            (EVERYWHERE, BY_ROW),
-        )
+
+        def columns(shared: tuple, at: Target, label: Array, tangents: Target) -> Any:
+            def moved(target: Target) -> Moved:
+                return moved_by(loss, optimise, shared, at, target, label)
+
+            with _highest():
+                return columns_of(moved, at, tangents)
+
+        on_devices = (EVERYWHERE,) * 3 + (BY_ROW,)
+        self._columns = sharded(columns, on_devices, (EVERYWHERE, BY_ROW))
 
     def columns(
         self, image: Array, label: Array, tangents: Target
@@ -296,10 +276,6 @@ class Response:
         shared = (*self._shared, outputs)
         value, slopes = self._columns(shared, target, label, tangents)
         return np.asarray(value.target), jax.tree.map(np.asarray, slopes)
-
-    def others(self, flat: Any) -> Params:
-        """Return all other parameters of (tangents, others), as (tangents, ...)."""
-        return jax.vmap(self._unravel)(flat)
 
 
 def _in_groups(array: Array) -> Array:
@@ -316,11 +292,8 @@ def curvature(
 ) -> Array:
     """Return the Hessian H at one step, a square matrix of size rank x units + others.
 
-    Args:
-      gradients: (other parameters, outputs) -> gradients with respect to both.
-      rest: all other parameters, flat.
-      outputs: (units, fixed), outputs of the first layer.
-      thin: (fixed, rank), images in the first directions.
+    `gradients` are those by `rest` and `outputs` (units, fixed) of the first layer;
+    `thin` (fixed, rank) are images in the first directions.
     """
     units, rank = len(outputs), thin.shape[1]
 

@@ -1,14 +1,9 @@
 """The training algorithm A as the adversary runs it, as a function of unknown points.
 
-It returns the weights theta and their derivatives, so the inversion's solvers need to
-know nothing of training; `membership_attacks` uses it too. Randomness of A that the
-adversary doesn't know is drawn `draws` times, and theta is the mean over the draws.
-Noise of private training is omitted instead, which gives the same mean to first order.
-More draws measure how theta scatters.
-
-`Programs` are compiled once for all releases; `Retraining` runs them from the initial
-weights theta_0 of one release. Its subclasses add derivatives of the whole training
-run: `derivatives` if JAX can differentiate A, else `finite_differences`.
+Randomness of A that the adversary doesn't know is drawn `draws` times, and the weights
+theta are the mean over the draws. Noise of private training is omitted instead, which
+gives the same mean to first order. More draws measure how theta scatters. Subclasses
+add derivatives of the whole training run, by `derivatives` or `finite_differences`.
 """
 
 import functools
@@ -30,8 +25,8 @@ from shadow.width import models_per_batch
 
 # With more batches of runs than this, compiling a program for larger ones pays.
 _MANY = 10
-# Number of cached theta, and their memory in bytes. Stages begin where others ended,
-# and the certificate repeats runs: this saves one in six trainings of MNIST at 1,000.
+# Number of cached theta, and their memory in bytes. This saves one in six trainings of
+# MNIST at 1,000, as stages begin where others ended.
 _KEPT, _KEPT_BYTES = 16, 64 << 20
 # Leading directions of the data along which `span_derivatives` are taken, by default.
 RANK = 100
@@ -43,23 +38,7 @@ Thetas = Float[np.ndarray, "points params"]
 
 
 class Programs:
-    """A, compiled as the adversary runs it, for all releases.
-
-    Attributes:
-      knowledge: what the adversary knows.
-      algorithm: A, as far as it is known.
-      fixed: the fixed set D_-.
-      num_params: length of theta.
-      averaged: whether A has unknown randomness, so that theta is a mean.
-      random: whether theta varies between runs with the same known inputs.
-      dtype: precision of A's images and weights.
-      initialisations: (1, params) or (releases, params), theta_0; None: unknown.
-      width: number of points trained at once.
-      num_draws: total number of draws of the unknown randomness.
-      num_averaged: number of draws that theta is the mean of.
-      rank: number of leading directions of the data in derivatives in span; None:
-        `RANK`.
-    """
+    """A, compiled as the adversary runs it, for all releases."""
 
     def __init__(
         self,
@@ -69,38 +48,36 @@ class Programs:
         draws: int,
         key: Array,
         noise_draws: int = 0,
-        rank: int | None = None,
+        rank: int = RANK,
     ) -> None:
         """Check the adversary's knowledge; nothing is compiled yet.
 
-        Args: as the attributes, and
+        Args:
+          width: number of points trained at once.
           draws: draws of the unknown randomness, over which theta is averaged.
-          key: makes these draws.
-          noise_draws: trainings that measure how theta scatters; at least `draws` are
-            run.
+          noise_draws: trainings that measure how theta scatters, if above `draws`.
+          rank: leading directions of the data in derivatives in span.
         Raises: ValueError: fixed or algorithm is None.
         """
         require_told(knowledge, "fixed", "algorithm")
         assert knowledge.fixed is not None
         assert knowledge.algorithm is not None
-        self.knowledge, self.width = knowledge, width
-        self.rank = RANK if rank is None else rank
+        self.knowledge, self.width, self.rank = knowledge, width, rank
         self.algorithm, self.fixed = knowledge.algorithm, knowledge.fixed
         self.num_params = self.algorithm.layout(self.fixed)[-1].stop
         able = self.algorithm.capabilities
-        needed = {
-            "initialisation": knowledge.initialisation,
-            "key": knowledge.training_key,
-        }
+        start = knowledge.initialisation
+        needed = {"initialisation": start, "key": knowledge.training_key}
         drawn = any(needed[name] is None for name in able.random)
+        # Whether A has unknown randomness, so that theta is a mean; whether theta
+        # varies between runs with the same known inputs.
         self.averaged = drawn or not able.deterministic
         self.random = self.averaged or able.noisy
         # In float64 where JAX has it enabled, for an A that computes in it.
         self.dtype = jnp.result_type(float) if able.batched else np.float32
-        start = knowledge.initialisation
         if start is not None:
             start = np.atleast_2d(start).astype(self.dtype)
-        self.initialisations = start
+        self.initialisations = start  # (1 or releases, params); None: unknown
         self.num_draws = max(draws, noise_draws) if self.random else 1
         self.num_averaged = draws if self.averaged else 1
         self._keys = jax.random.split(key, self.num_draws)
@@ -153,28 +130,19 @@ class Programs:
 
 
 class Retraining:
-    """A as the adversary runs it on one release; its subclasses add derivatives.
+    """A as the adversary runs it on one release; its subclasses add derivatives."""
 
-    Attributes:
-      programs: A, compiled for all releases.
-      release: number of the release whose theta_0 the runs start from.
-      initialisation: (params,), theta_0; None: unknown.
-      draw_numbers: numbers of the draws that theta is the mean over.
-      random: whether theta varies between runs with the same known inputs.
-      num_params: length of theta.
-      runs: number of trainings so far.
-      by_response: whether slopes along one unknown point are approximate; see
-        `response`.
-    """
-
+    # Whether slopes along one unknown point are approximate; see `response`.
     by_response = False
 
     def __init__(self, programs: Programs, release: int = 0) -> None:
-        self.programs, self.release, self.runs = programs, release, 0
+        self.programs, self.release = programs, release
+        self.runs = 0  # number of trainings so far
         self.random, self.num_params = programs.random, programs.num_params
         starts = programs.initialisations
         self.initialisation = None if starts is None else starts[release]
         first = release * programs.num_draws
+        # Numbers of the draws that theta is the mean over.
         self.draw_numbers = first + np.arange(programs.num_averaged)
         self._kept: dict[Any, np.ndarray] = {}
 
@@ -233,13 +201,9 @@ class Retraining:
         ).astype(np.float64)
 
     def slopes(self, images: Unknowns, labels: Labels, basis: Basis) -> np.ndarray:
-        """Differentiate theta as the unknown points move along `basis`.
-
-        Returns: (params, unknown * m), the columns of the first point first.
-        """
+        """Differentiate theta along `basis`: (params, unknown * m), point by point."""
         raise NotImplementedError
 
     def local(self, images: Unknowns, labels: Labels, basis: Basis) -> Local | None:
         """Return the part of `slopes` that kinks don't affect; None: there is none."""
-        del images, labels, basis
         return None

@@ -1,14 +1,10 @@
 """Measure training once for all releases that start from the same initial weights.
 
-By these measurements the inversion chooses between its two engines, derivatives and the
-derivative-free search, which trains on random clouds of images around a guess
-(`clouds`). `training_inversion` makes one object per theta_0.
-
-A is the training algorithm, which the adversary can run. A release is one model: theta
-= A(D_- + z) for known images D_- and unknown ones z. Measured on first use: theta and
-its Jacobian at each class's mean image, theta of known images and of a black one, and
-how nonlinear training is. A runs on images that the adversary has or constructs; only
-theta of a release is used.
+By these measurements the inversion chooses between its two engines, derivatives and
+clouds. Measured on first use: the released weights theta and their Jacobian at each
+class's mean image, theta of known images and of a black one, and how nonlinear training
+(A) is. A runs on images that the adversary has or constructs; only theta of a release
+is used.
 """
 
 import functools
@@ -43,9 +39,8 @@ _RADIUS = 0.1
 # Steps per label, and labels, whose differences are measured: 27 training runs.
 _MOVES, _LABELS = 4, 3
 # If a weight differs from training on a black target by more than this, in spacings of
-# float32 numbers, the target's pixel there is lit (nonzero). With small learning rates
-# all changes are small. A black pixel taken for lit costs time; a lit pixel taken for
-# black makes the target unreachable.
+# float32 numbers, the target's pixel there is lit (nonzero). A black pixel taken for
+# lit costs time; a lit pixel taken for black makes the target unreachable.
 _TOUCHED = 4.0
 # Bound on the coordinates |u|, in standard deviations per component. The second is for
 # starts with free columns, because their targets lie far from the mean.
@@ -53,17 +48,7 @@ _REACH, _FAR = 2.5, 100.0
 
 
 class SharedMeasurements:
-    """Known images, A, and the measurements cached so far.
-
-    Attributes:
-      config: the attack's settings.
-      knowledge: what the adversary knows.
-      runs: A as the adversary runs it.
-      known: D_- and public images.
-      num_classes: number of possible labels.
-      start_key: random key of further starts.
-      at_means: label -> theta and its Jacobian at the class's mean image, if measured.
-    """
+    """Known images, A, and the measurements cached so far."""
 
     def __init__(
         self,
@@ -74,11 +59,8 @@ class SharedMeasurements:
     ) -> None:
         """Prepare the cache; nothing is trained yet.
 
-        Args:
-          config: the attack's settings.
-          knowledge: needs fixed and algorithm.
-          key: draws the unknown randomness of A, and further starts.
-          runs: A, compiled already; None: compile it.
+        `key` draws the unknown randomness of A, and further starts; `runs` is A if it
+        is compiled already.
         """
         self.config, self.knowledge, self._key = config, knowledge, key
         draw_key, self.start_key = jax.random.split(key)
@@ -100,6 +82,7 @@ class SharedMeasurements:
             never_lit=np.asarray(dark & (self._first_weights is not None)),
             use_levels=config.levels,
         )
+        # Label -> theta and its Jacobian at the class's mean image, if measured.
         self.at_means: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self._shadows: dict[int, LabelShadows] = {}
 
@@ -147,10 +130,7 @@ class SharedMeasurements:
 
     @functools.cached_property
     def curvature(self) -> float:
-        """Second differences of theta over first ones, at mean images.
-
-        A few per cent for smooth training, 50-100 % for ReLU or chaotic training.
-        """
+        """Second differences of theta over first ones, at mean images."""
         quotients = [
             np.linalg.norm(second, axis=1) / np.linalg.norm(first, axis=1)
             for _, first, second in self._differences

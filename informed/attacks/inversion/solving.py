@@ -1,7 +1,6 @@
 """The inversion's search by derivatives: from a start to a candidate, in stages.
 
-`training_inversion` calls `solve` for each start: labels, and images to begin at. Each
-stage is a least-squares problem in the leading components of every unknown point:
+Each stage is a least-squares problem in the leading components of every unknown point:
 
     |W (A(D_- + z(u)) - theta)|^2 + prior |u|^2
 
@@ -20,12 +19,7 @@ from informed.attacks.inversion import gauss_newton, pixel_levels, weight_noise
 from informed.attacks.inversion.certificate import measured_rounding, noise_of
 from informed.attacks.inversion.derivatives import Differentiated
 from informed.attacks.inversion.gauss_newton import Iterate, Linearised, Slopes
-from informed.attacks.inversion.problem import (
-    NOISE_FACTOR,
-    Candidate,
-    Problem,
-    Start,
-)
+from informed.attacks.inversion.problem import NOISE_FACTOR, Candidate, Problem, Start
 from informed.attacks.inversion.weight_noise import Independent, Projected
 
 # Gauss-Newton ends when the squared residual is at most this many times its average
@@ -48,11 +42,9 @@ class Patience:
 # regressed from theta, after which a new start promises less than more steps.
 _QUICK, _PATIENT = Patience(1.3, 1), Patience(1.1, 2)
 # For the last stage: with several unknown points, many steps of small gain are better
-# than another start. With one point, this multiple of `steps`, because all pixels need
-# more Jacobians than a few components do.
+# than another start. With one point, this multiple of `steps`, for all pixels.
 _SEVERAL, _LAST_TIMES = Patience(1.02, 4), 2
-# For a Krylov space, whose steps are cheaper and gain less; `times` multiplies that of
-# the stage.
+# For a Krylov space, whose steps are cheaper and gain less; times that of the stage.
 _MATRIX_FREE = Patience(1.02, 4)
 
 
@@ -193,13 +185,11 @@ def solve(problem: Problem, start: Start) -> Candidate:
 def _most_probable(problem: Problem, start: Start) -> Candidate:
     """Find the most probable target if A has unknown randomness.
 
-    It has as many components as the draws can resolve. The noise is estimated at the
-    start, and again at the first solution.
+    The noise is estimated at the start, and again at the first solution.
     """
     space, runs, labels = problem.space, problem.runs, problem.space.labels
     programs = runs.programs
-    components = max(1, programs.num_draws // (2 * len(labels)))
-    components = min(components, space.size)
+    components = min(max(1, programs.num_draws // (2 * len(labels))), space.size)
     u, slopes = space.of(start.images), None
     for _ in range(2):
         images = space.images(u)

@@ -1,39 +1,31 @@
 """Cheap derivatives of trained weights in the target, in the span of the data.
 
-`derivatives` uses it for full-batch gradient descent with a dense first layer of
-weights W, starting at W_0, on known images X. A target z matters only through X z,
-W_0^T z and z^T z (`shadow.training.gram_form`). X z varies in few directions, so `rank
-+ units + 1` tangents give all columns of the Jacobian: 111 instead of 784 on MNIST,
-each with a product of rank `rank` instead of the Gram matrix. Neglected terms are of
-second order in the neglected standard deviations of the data: on MNIST at a fixed set
-of 1,000 and rank 100, the largest eigenvalue of the Jacobian's relative error is 0.2.
-D_- are the known images, theta the trained weights. W ends at c W_0 + X^T A + z a^T; c
-is from weight decay, A and a are the *coefficients* of known images and target.
+This is for full-batch gradient descent with a dense first layer of weights W, starting
+at W_0, on known images X. A target z matters only through X z, W_0^T z and z^T z
+(`shadow.training.gram_form`). X z varies in few directions, so `rank + units + 1`
+tangents give all columns of the Jacobian: 111 instead of 784 on MNIST. Neglected terms
+are of second order in the neglected standard deviations of the data: on MNIST at a
+fixed set of 1,000 and rank 100, the largest eigenvalue of the Jacobian's relative error
+is 0.2. W ends at c W_0 + X^T A + z a^T; c is from weight decay, A and a are the
+*coefficients* of known images and target.
 """
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array
 
 from informed.attacks.inversion import response
 from informed.attacks.inversion.cloud_regression import Local
 from informed.attacks.inversion.response import Response, Target
-from informed.attacks.inversion.retraining import (
-    Basis,
-    Labels,
-    Leading,
-    Unknowns,
-)
+from informed.attacks.inversion.retraining import Basis, Labels, Leading, Unknowns
 from shadow.parallel import BY_ROW, EVERYWHERE, sharded
 from shadow.training import GradientDescent, span_losses
 from shadow.training import gram_form as gram
-from shadow.victims import FirstLayer, Params
+from shadow.victims import Params
 
 _Parts = tuple[np.ndarray, np.ndarray]
 # Largest number of tangents on one device: half of MNIST's.
@@ -62,27 +54,15 @@ def _multiply_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
 
 
 class SpanPrograms:
-    """Derivatives in the span of the data, compiled for all initialisations.
-
-    Attributes:
-      data: D_- on all devices: images (fixed, pixels), labels, images in the first
-        directions (fixed, rank), the Gram matrix or None.
-      flat: (fixed, pixels), the images in float64.
-      lead: (rank, pixels), the first directions, orthonormal.
-      victim, optimise, epochs: those of the algorithm.
-      shares: compiled function for a.
-      columns: compiled function for the coefficients and their derivatives.
-    """
+    """Derivatives in the span of the data, compiled for all initialisations."""
 
     def __init__(
         self, algorithm: GradientDescent, data: tuple[Array, Array], *, rank: int
     ) -> None:
         """Prepare the programs; nothing is trained yet.
 
-        Args:
-          algorithm: full-batch gradient descent on a victim with a dense first layer.
-          data: images and labels of D_-, on all devices.
-          rank: number of leading directions of the images.
+        `data` are images and labels of D_-, on all devices; `rank` is the number of
+        leading directions of the images.
         """
         self.victim = algorithm.victim
         assert self.victim.first is not None
@@ -91,69 +71,43 @@ class SpanPrograms:
         flat = images.reshape(len(images), -1)
         self.flat = np.asarray(flat, np.float64)
         _, directions = np.linalg.eigh(self.flat.T @ self.flat)
-        self.lead = directions.T[::-1][:rank]
+        self.lead = directions.T[::-1][:rank]  # (rank, pixels), orthonormal
         thin = jnp.asarray(self.flat @ self.lead.T, flat.dtype)
         # Use the Gram matrix if it is less work than two products with the data.
         with jax.default_matmul_precision("highest"):
             square = flat @ flat.T if gram.pays(*flat.shape) else None
         self.data = (flat, labels, thin, square)
-        train = functools.partial(
-            _trained, self.victim.first, self.optimise, self.epochs
-        )
-        self.shares = jax.jit(lambda *arguments: train(*arguments).targets)
-        self.columns = sharded(
-            functools.partial(_columns, train),
-            (EVERYWHERE,) * 3 + (BY_ROW,),
-            (EVERYWHERE, BY_ROW),
-        )
+        first, optimise, epochs = self.victim.first, self.optimise, self.epochs
 
+        def trained(data: tuple, products: Any, target_labels: Array) -> Any:
+            """Train on D_- and the targets, given all inner products."""
+            flat, labels, thin, square, rest = data
+            images = flat if square is None else square
+            fixed_loss, target_loss = span_losses(labels, target_labels)
+            with jax.default_matmul_precision("highest"):
+                return gram.coefficients(
+                    first,
+                    optimise,
+                    epochs=epochs,
+                    rest=rest,
+                    products=products,
+                    multiply=lambda fixed: _multiply(fixed, images, thin),
+                    fixed_loss=fixed_loss,
+                    target_loss=target_loss,
+                )
 
-def _trained(
-    first: FirstLayer,
-    optimise: optax.GradientTransformation,
-    epochs: int,
-    data: tuple,
-    products: gram.Products,
-    target_labels: Array,
-) -> gram.Coefficients:
-    """Train on D_- and the targets, given all inner products; traced."""
-    flat, labels, thin, square, rest = data
-    images = flat if square is None else square
-    fixed_loss, target_loss = span_losses(labels, target_labels)
-    with jax.default_matmul_precision("highest"):
-        return gram.coefficients(
-            first,
-            optimise,
-            epochs=epochs,
-            rest=rest,
-            products=products,
-            multiply=lambda fixed: _multiply(fixed, images, thin),
-            fixed_loss=fixed_loss,
-            target_loss=target_loss,
-        )
+        def columns(data: tuple, products: Any, labels: Array, tangents: Any) -> Any:
+            """Differentiate the coefficients along tangents of the inner products."""
+            of_products = functools.partial(trained, data, target_labels=labels)
+            return response.columns_of(of_products, products, tangents)
 
-
-def _columns(
-    train: Callable[..., gram.Coefficients],
-    data: tuple,
-    products: gram.Products,
-    labels: Array,
-    tangents: gram.Products,
-) -> tuple[gram.Coefficients, gram.Coefficients]:
-    """Differentiate the coefficients along tangents of the inner products; traced."""
-    return jax.vmap(
-        lambda t: jax.jvp(lambda p: train(data, p, labels), (products,), (t,)),
-        out_axes=(None, 0),
-    )(tangents)
+        self.shares = jax.jit(lambda *arguments: trained(*arguments).targets)  # a
+        on_devices = (EVERYWHERE,) * 3 + (BY_ROW,)
+        self.columns = sharded(columns, on_devices, (EVERYWHERE, BY_ROW))
 
 
 class Span:
-    """Derivatives in the span of the data, from one initialisation.
-
-    Attributes:
-      programs: the compiled programs, shared by all initialisations.
-      data: arguments of the programs: D_-, and theta_0 without the first layer.
-    """
+    """Derivatives in the span of the data, from one initialisation."""
 
     def __init__(self, programs: SpanPrograms, start: Array) -> None:
         """Prepare for the initialisation theta_0, `start` (params,)."""
@@ -192,7 +146,7 @@ class Span:
         """Return the known part of the slopes, and the features of the rest.
 
         The part z a^T of the first layer's weights moves with z, regardless of kinks.
-        Everything else depends on the inner products, which are fewer than the pixels.
+        All else depends on the inner products, which are fewer than the pixels.
         """
         if len(basis) <= len(self._lead):
             return None
@@ -212,22 +166,20 @@ class Span:
             return gram.products(self._w, self.data[0], flat)
 
     def _by_training(self, images: Unknowns, labels: Labels, lead: Leading) -> _Parts:
-        """Return slopes through the inner products, (tangents, params), and a.
-
-        The images that multiply the coefficients are held constant.
-        """
+        """Return slopes through the inner products, (tangents, params), and a."""
         flat = images.reshape(len(images), -1).astype(np.float64)
         target_labels = jnp.asarray(labels, jnp.int32)
         products = self._products(images)
         tangents = self._tangents(lead, len(flat))
         parts = []
-        for block in zip(*self._in_blocks(tangents), strict=True):
-            still = jnp.zeros((len(block[0]), *products.start.shape), block[0].dtype)
+        for cross, target_start, target_gram in zip(
+            *self._in_blocks(tangents), strict=True
+        ):
             at = gram.Products(
-                start=still,
-                cross=block[0],
-                target_start=block[1],
-                target_gram=block[2],
+                start=jnp.zeros((len(cross), *products.start.shape), cross.dtype),
+                cross=cross,
+                target_start=target_start,
+                target_gram=target_gram,
             )
             value, part = self.programs.columns(self.data, products, target_labels, at)
             parts.append(jax.tree.map(np.asarray, part))
@@ -249,22 +201,19 @@ class Span:
         starts[len(lead) : -1] = np.eye(units)
         squares = np.zeros(count)
         squares[-1] = 1
+        label = jnp.asarray(labels[0], jnp.int32)
         parts = []
         for block in zip(*self._in_blocks((along, starts, squares)), strict=True):
-            label = jnp.asarray(labels[0], jnp.int32)
             value, part = self.response.columns(flat, label, Target(*block))
             parts.append(part)
         slopes = _joined(parts, count)
         moved = slopes.fixed @ self._lead
         moved += slopes.target[:, :, None] * np.asarray(flat, np.float64)
-        rest = self.response.others(slopes.rest)
+        rest = jax.vmap(self.response.unravel)(slopes.rest)
         return self._thetas(moved, rest), value[:, None].astype(np.float64)
 
     def _in_blocks(self, tangents: tuple[np.ndarray, ...]) -> list[list[Array]]:
-        """Split tangents into equal blocks, in quarters of the size memory allows.
-
-        Each size is compiled once.
-        """
+        """Split tangents into blocks that fit memory, of few sizes to compile."""
         flat = self.data[0]
         bytes_each = _ARRAYS * flat.dtype.itemsize * len(flat) * self._w.shape[1]
         together = min(_TOGETHER, max(1, _BYTES // bytes_each))
@@ -279,10 +228,7 @@ class Span:
         return np.concatenate(leaves, axis=1)
 
     def _tangents(self, lead: Leading, unknown: int) -> tuple[np.ndarray, ...]:
-        """Return directions (cross, target_start, target_gram) of inner products.
-
-        There is one per lead and point, one per unit and point, one per pair of points.
-        """
+        """Return directions (cross, target_start, target_gram) of inner products."""
         size, units, points = len(lead), self._w.shape[1], np.arange(unknown)
         i, j = np.triu_indices(unknown)
         count = unknown * (size + units) + len(i)
@@ -306,12 +252,9 @@ class Span:
         pairs, rows = np.zeros((len(i), *along.shape)), np.arange(len(i))
         pairs[rows, i] += along[j]
         pairs[rows, j] += along[i]
+        pairs = pairs.reshape(len(i), -1)
         return np.concatenate(
-            [
-                np.kron(points, onto),
-                np.kron(points, (basis @ w).T),
-                pairs.reshape(len(i), -1),
-            ]
+            [np.kron(points, onto), np.kron(points, (basis @ w).T), pairs]
         )
 
     def _through_shares(self, basis: np.ndarray, targets: np.ndarray) -> np.ndarray:
@@ -334,7 +277,7 @@ def _joined(parts: list, count: int) -> Any:
 
 
 def in_blocks(tangents: np.ndarray, size: int, dtype: Any) -> list[Array]:
-    """Split into blocks of one size, padded with zeros; `derivatives` calls it too."""
+    """Split into blocks of one size, padded with zeros."""
     missing = -len(tangents) % size
     padded = np.concatenate([tangents, np.zeros((missing, *tangents.shape[1:]))])
     parts = padded.reshape(-1, size, *tangents.shape[1:])

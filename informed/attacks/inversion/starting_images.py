@@ -1,10 +1,9 @@
 """Labels to try, and images to start from, when inverting a release.
 
-`training_inversion` takes them in order. By derivatives most targets are reached from
-the mean image of their class, so that comes first. Outliers, which no mean image
-resembles, are reached from the next starts: guesses by a regression on a few trainings
-on known images, shared by all releases. The search without derivatives (`clouds`)
-begins with these guesses.
+By derivatives most targets are reached from the mean image of their class, so that
+comes first. Outliers, which no mean image resembles, are reached from the next starts:
+guesses by a regression on a few trainings on known images, shared by all releases. The
+search without derivatives (`clouds`) begins with these guesses.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,12 +12,11 @@ import jax
 import numpy as np
 from jaxtyping import Int
 
-from informed.attacks.inversion.problem import Published, Start
+from informed.attacks.inversion.problem import LabelRows, Published, Start
 from informed.attacks.inversion.shared_measurements import SharedMeasurements
 
 # Largest number of labels that derivatives try, the best first; largest residual in the
-# ranking, relative to the best label's. Clouds begin with every label, and give most of
-# them up early.
+# ranking, relative to the best label's. Clouds begin with every label.
 _MOST_LABELS, _LABEL_FACTOR = 4, 2.0
 # Damping of the linearised least squares that rank labels, relative to the residual.
 _DAMPING = 1e-5
@@ -40,8 +38,11 @@ def likely_labels(
     Returns: labels; residual of the second label over that of the first, >= 1.
     """
     prefer_clouds, classes = shared.prefer_clouds, range(shared.num_classes)
-    residual_of = _nearest_theta if prefer_clouds else _linear_residual
-    costs = np.array([residual_of(shared, theta, label) for label in classes])
+    if prefer_clouds:
+        rest = [float(shared.shadows(y).nearest(theta, 1)[0][0]) for y in classes]
+    else:
+        rest = [_linear_residual(shared, theta, y) for y in classes]
+    costs = np.array(rest)
     order = np.argsort(costs)
     least = costs[order[0]]
     # A cost of zero means a copy of a class's only known record; try that label only.
@@ -51,11 +52,6 @@ def likely_labels(
     if prefer_clouds:
         return order, margin
     return order[quotients <= _LABEL_FACTOR][:_MOST_LABELS], margin
-
-
-def _nearest_theta(shared: SharedMeasurements, theta: np.ndarray, label: int) -> float:
-    """Return the squared distance of theta to the nearest shadow model of a class."""
-    return float(shared.shadows(label).nearest(theta, 1)[0][0])
 
 
 def _linear_residual(
@@ -79,16 +75,13 @@ def _linear_residual(
 
 
 def starts(
-    shared: SharedMeasurements,
-    published: Published,
-    labels: Int[np.ndarray, "candidates unknown"],
+    shared: SharedMeasurements, published: Published, labels: LabelRows
 ) -> Iterator[Start]:
     """Yield starts for derivatives: the mean image, then guesses by regression.
 
     Starts with free columns, for targets with a value that no known record has, come
     second for the likeliest label, and last for the others. If the release is rounded
-    they come last for all, since a wide prior then explains too much. There are none if
-    every column varies, or is certainly black in the target.
+    they come last for all, since a wide prior then explains too much.
     """
     free = labels[:0]
     if not shared.runs.random and labels.shape[1] == 1:
@@ -110,14 +103,9 @@ def starts(
 
 
 def near_starts(
-    shared: SharedMeasurements,
-    published: Published,
-    labels: Int[np.ndarray, "candidates unknown"],
+    shared: SharedMeasurements, published: Published, labels: LabelRows
 ) -> Iterator[Start]:
-    """Yield starts for clouds: guesses by regression, label by label.
-
-    Args: as for `starts`; the labels are ordered, the likeliest first.
-    """
+    """Yield starts for clouds: guesses by regression, the likeliest label first."""
     if labels.shape[1] > 1:
         yield from starts(shared, published, labels)
         return
@@ -142,8 +130,7 @@ def _start(
 ) -> Start:
     """Return a start at given or mean images, with certainly lit pixels lit.
 
-    If images are None, they are the labels' means or, with a number above 0, random
-    images of these labels. The number also seeds the separation of several points.
+    With a number above 0, images of None are random images of the labels.
     """
     labels = np.asarray(labels)
     if images is None and not number:
@@ -183,15 +170,11 @@ def _rng(shared: SharedMeasurements, number: int) -> np.random.Generator:
 
 
 def _regressed(
-    shared: SharedMeasurements,
-    theta: np.ndarray,
-    labels: Int[np.ndarray, " candidates"],
+    shared: SharedMeasurements, theta: np.ndarray, labels: np.ndarray
 ) -> list[tuple[int, np.ndarray]]:
-    """Guess the image by regression on theta, label by label.
+    """Guess the image by regression on theta; the guess of nearest theta comes first.
 
-    A small shadow attack: we train on some known images of each label, once for all
-    releases. The guess whose theta is nearest comes first. If there are few labels,
-    known images follow.
+    If there are few labels, known images follow.
     """
     shadows = [shared.shadows(int(label)) for label in labels]
     guesses = np.stack([shadow.guess(theta) for shadow in shadows])
@@ -203,9 +186,7 @@ def _regressed(
 
 
 def _public(
-    shared: SharedMeasurements,
-    theta: np.ndarray,
-    labels: Int[np.ndarray, " candidates"],
+    shared: SharedMeasurements, theta: np.ndarray, labels: np.ndarray
 ) -> list[tuple[int, np.ndarray]]:
     """Return (label, known image) pairs, nearest theta first."""
     nearest = []

@@ -8,32 +8,16 @@ If A is deterministic, the target z is a solution of
 
     min_z |A(D_- + z) - theta|^2
 
-by damped Gauss-Newton (`gauss_newton`) through the whole training run (`retraining`).
-What makes it work:
-
-- z is expressed in principal components of D_- and public images, scaled by their
-  standard deviations (`coordinates`). We solve for few components first and for all
-  pixels last, because A is too nonlinear to start with all of them.
-- Behind a dense first layer, pixels that are black in all of D_- are black in the
-  target if their weights equal those of training with a black target, and otherwise
-  certainly lit (nonzero). (Adam makes theta jump between a black pixel and a barely
-  lit one.)
-- The start is the mean image of a class. The derivatives there rank the candidate
-  labels, and are the first step's Jacobian. If it fails, as for outliers, the next
-  starts are guesses by a kernel regression on theta (`starting_images`).
-
-If training has kinks, slopes fitted to clouds of trainings on nearby candidates replace
-derivatives (`clouds`). At the true target
-the residual is the rounding noise of A, which the adversary measures by training again.
-So they know *without the target* whether the reconstruction is exact (`certificate`).
+by damped Gauss-Newton through the whole training run, or by clouds of trainings; see
+docs/inversion.md. At the true target the residual is the rounding noise of A, which the
+adversary measures by training again. So they know *without the target* whether the
+reconstruction is exact (`certificate`).
 
 If the released numbers are rounded (`Release.deviations`) or A has unknown randomness,
 residuals are weighted by the covariance of that noise (for randomness, estimated by
 training repeatedly), and we find the maximum a posteriori with a Gaussian prior. Its
 posterior variance is reported as `expected_mse`. If theta_0 is unknown but the family
 of its seed is known, the seed of each release is searched first.
-
-The registry builds it by `make`; users call `informed.Inversion`.
 
 Source: ours. The key draws the unknown randomness of A and further starts; all else is
 deterministic.
@@ -52,11 +36,11 @@ import threadpoolctl
 from jaxtyping import Array, Int
 
 from informed.attacks import seeds
-from informed.attacks.attack_row import Material
+from informed.attacks.attack_row import Material, OneByOne
 from informed.attacks.inversion import cloud_search
 from informed.attacks.inversion.certificate import certify
 from informed.attacks.inversion.inversion_config import InversionConfig
-from informed.attacks.inversion.problem import Certificate, Published
+from informed.attacks.inversion.problem import Certificate, LabelRows, Published
 from informed.attacks.inversion.shared_measurements import SharedMeasurements
 from informed.attacks.inversion.solving import solve
 from informed.attacks.inversion.starting_images import (
@@ -77,44 +61,28 @@ _OF_NOISE, _NEIGHBOURS = 0.1, (20, 600)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Inversion:
-    """The inversion attack; see the module's docstring.
-
-    Attributes:
-      config: the attack's settings.
-      progress: whether to show a bar.
-    """
+class Inversion(OneByOne):
+    """The inversion attack; see the module's docstring."""
 
     config: InversionConfig = dataclasses.field(default_factory=InversionConfig)
     progress: bool = False
 
-    def __call__(
-        self, release: Release, knowledge: Knowledge, *, key: Array
-    ) -> Reconstruction:
-        """Reconstruct the target of every release, one after the other.
-
-        Args:
-          release: the released models.
-          knowledge: needs fixed and algorithm. An unknown initialisation or order of
-            mini-batches is drawn `draws` times, unless the family of seeds is known and
-            the release's seed is recovered. Uses public, labels and known if given.
-        Returns: images, not clipped to [0, 1]; labels and their margins; squared
-          residuals; certified; expected_mse.
-        Raises: ValueError: needed knowledge is None, the weights are of another victim,
-          or there isn't one label per release.
-        """
-        return Reconstruction.joined(list(self.each(release, knowledge, key=key)))
-
     def each(
         self, release: Release, knowledge: Knowledge, *, key: Array, first: int = 0
     ) -> Iterator[Reconstruction]:
-        """Yield reconstructions one by one, for runs that may be interrupted.
+        """Reconstruct the target of one release after the other.
 
         The reconstruction of a release doesn't depend on the others.
 
-        Args: as for `__call__`, and
-          first: the release to begin at, when continuing an interrupted run.
-        Yields: the reconstruction of one target.
+        Args:
+          knowledge: needs fixed and algorithm. An unknown initialisation or order of
+            mini-batches is drawn `draws` times, unless the family of seeds is known and
+            the release's seed is recovered. Uses public, labels and known if given.
+          first: the release to begin at.
+        Yields: images, not clipped to [0, 1]; labels and their margins; squared
+          residuals; certified; expected_mse.
+        Raises: ValueError: needed knowledge is None, the weights are of another victim,
+          or there isn't one label per release.
         """
         knowledge.require(release, "fixed", "algorithm")
         rows = range(first, len(release))
@@ -136,8 +104,6 @@ class Inversion:
         Args:
           release: models trained on D_- and the unknown points. With mini-batches, the
             unknown points are the last of the training set, in the order of `labels`.
-          knowledge: what the adversary knows; needs fixed and algorithm.
-          key: draws the unknown randomness of A, and further starts.
           labels: the labels of the unknown points of each release.
         Yields: one per release, whose rows are the unknown points. Points of one label
           may come in any order.
@@ -198,14 +164,9 @@ class Inversion:
 
 
 def certificates(
-    shared: SharedMeasurements,
-    published: Published,
-    labels: Int[np.ndarray, "candidates unknown"],
+    shared: SharedMeasurements, published: Published, labels: LabelRows
 ) -> Iterator[Certificate]:
-    """Solve from one start after the other, best first, and judge the results.
-
-    `labels` are the labels to try.
-    """
+    """Solve from one start after the other, best first, and judge the results."""
     random = shared.runs.random
     prefer_clouds = not random and shared.prefer_clouds
     if not prefer_clouds:
@@ -234,10 +195,9 @@ def _best(certificates: Iterator[Certificate]) -> Certificate:
 def _one_thread() -> contextlib.AbstractContextManager[Any]:
     """Limit NumPy's matrix products to one thread while entered.
 
-    OpenBLAS's threads spin for a while after a product and slow down trainings on the
-    same cores: four of MNIST took 100 ms instead of 70. The products take a hundredth
-    of that. SciPy's library keeps its threads, since JAX solves by it, and theta's last
-    bits may depend on their number.
+    OpenBLAS's threads slow down trainings on the same cores: four of MNIST took 100 ms
+    instead of 70. SciPy's library keeps its threads, since JAX solves by it, and
+    theta's last bits may depend on their number.
     """
     if not devices.cache_bound():
         return contextlib.nullcontext()

@@ -1,9 +1,7 @@
 """Gaussian models of the noise in released weights theta, which weight the residuals.
 
-The noise is the rounding of training's arithmetic (`certificate`), that of published
-numbers, randomness of training that the adversary doesn't know (`solving`), or kinks
-(`cloud_regression`). To *whiten* a difference of theta is to scale it by the noise, so
-that noise alone gives entries of variance 1.
+To *whiten* a difference of theta is to scale it by the noise, so that noise alone gives
+entries of variance 1.
 """
 
 import dataclasses
@@ -14,8 +12,7 @@ from jaxtyping import Float
 from sklearn import covariance
 
 Differences = Float[np.ndarray, "..."]
-# Least variance in weak directions, relative to the mean variance, so that few samples
-# never make a direction look free of noise.
+# Least variance in weak directions, relative to the mean, as samples are few.
 _LEAST_REST = 1e-3
 # Sums of squares below this share of the largest are rounding, no direction of noise.
 _SAME = 1e-10
@@ -77,9 +74,9 @@ class Correlated:
 def correlated(samples: Differences, deviations: Differences) -> Correlated:
     """Estimate noise in all directions from some dozens of samples around zero.
 
-    Its strong directions are those of the samples. The variance in other directions is
-    that of one half of the samples outside the span of the other half. `deviations` > 0
-    are those of the weights, which the estimate keeps on average.
+    Its strong directions are those of the samples. The variance in others is that of
+    one half of the samples outside the span of the other half. `deviations` > 0 are
+    kept.
     """
     count, params = samples.shape
     samples = samples / deviations
@@ -107,13 +104,9 @@ def _directions(samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def estimate(samples: Differences, slopes: np.ndarray, *, averaged: int) -> Projected:
     """Estimate noise from draws of theta, in the directions of some slopes.
 
-    The correlation is shrunk after Ledoit and Wolf (2004). The mean that theta is
-    compared with is itself uncertain, which adds 1 / averaged to the variances.
-
-    Args:
-      samples: theta of several trainings that differ only in their randomness.
-      slopes: (params, columns), fewer columns than there are samples.
-      averaged: number of draws in the mean that theta is compared with.
+    The correlation is shrunk after Ledoit and Wolf (2004). Theta is compared with a
+    mean of `averaged` draws, which adds 1 / averaged to the variances. There are fewer
+    slopes (params, columns) than samples.
     """
     onto, _ = np.linalg.qr(slopes)
     along = samples @ onto

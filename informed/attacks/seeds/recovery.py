@@ -1,6 +1,5 @@
 """Recover the seed of each release's initial weights theta_0, by exhaustive search.
 
-`training_inversion` calls `with_seeds` where theta_0 is unknown; users call `recover`.
 THREAT: knows the known records D_-, the training algorithm A, and the family of
 theta_0's seed (which library, which code), not the seed. White-box release.
 
@@ -35,14 +34,12 @@ from shadow.training.seeds import SeedFamily
 NOT_FOUND = -1
 # Pairs of seeds compared to estimate how often two theta_0 agree by chance.
 _PAIRS = 32
-# A seed is reported if the probability that any wrong seed agrees as well is at most
-# this.
+# A seed is reported if any wrong one agrees as well with at most this probability.
 _CHANCE = 1e-9
 # Passes over all seeds, each comparing other weights: a target with a nonzero pixel
 # changes the weights of one pass, seldom those of all.
 _PASSES = 3
-# Wrong seeds per release and pass that may match the first elements. More elements
-# leave fewer, but take longer per seed.
+# Wrong seeds per release and pass that may match the first elements.
 _CANDIDATES = 1e5
 # Elements that a pass compares before all still weights are compared.
 _ELEMENTS = 4
@@ -53,13 +50,11 @@ def recover(
 ) -> Int[np.ndarray, " releases"]:
     """Recover the seed of every release; `NOT_FOUND` if no seed explains it.
 
-    Args:
-      release: the released models, with all their weights.
-      knowledge: needs fixed, algorithm and seeds. Uses public, training_key.
-      key: draws the adversary's own models.
-      progress: whether to show a bar.
+    Needs fixed, algorithm and seeds; uses public and training_key.
+
     Raises: FieldError: needed knowledge is None, not all weights are released, or A
-      isn't run by JAX. ValueError: `seeds.draw` makes another number of weights.
+    isn't
+      run by JAX. ValueError: `seeds.draw` makes another number of weights.
     Warns: RuntimeWarning: no seed was searched.
     """
     by_still = still_search(release, knowledge, key=key)
@@ -80,7 +75,6 @@ def with_seeds(
 ) -> list[Knowledge]:
     """Recover the seed of every release, and add theta_0 or the key to the knowledge.
 
-    Args: as for `recover`.
     Returns: the knowledge about every release; unchanged if there is no family of
       seeds, theta_0 or the key is already known, or no seed is recovered.
     """
@@ -94,43 +88,33 @@ def with_seeds(
     if decided is not None:
         return same
     recovered = recover(release, knowledge, key=key, progress=progress)
-    if (recovered == NOT_FOUND).all():
+    missing = recovered == NOT_FOUND
+    if missing.all():
         return same
+    seeds = [max(int(seed), 0) for seed in recovered]
     if by_key:
         known = [
-            dataclasses.replace(
-                knowledge, training_key=family.own_key(max(int(seed), 0))
-            )
-            for seed in recovered
+            dataclasses.replace(knowledge, training_key=family.own_key(seed))
+            for seed in seeds
         ]
     else:
-        starts = np.stack([family.theta(max(int(seed), 0)) for seed in recovered])
+        starts = np.stack([family.theta(seed) for seed in seeds])
         known = [dataclasses.replace(knowledge, initialisation=starts)] * len(release)
-    missing = recovered == NOT_FOUND
     return [knowledge if no else k for no, k in zip(missing, known, strict=True)]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class StillSearch:
-    """The search for the seeds of some releases by their still weights.
-
-    Attributes:
-      still: the weights that training leaves at a multiple of their initial value.
-      family: the seeds that are searched.
-      values: (releases, still), theta / factor at these weights, which is theta_0 if
-        the target's inputs there are zero.
-      tolerances: (releases, still), largest difference from theta_0 that rounding in
-        training and publishing makes.
-      passes: the weights that each pass compares, as positions in `still.elements`.
-      screens: the programs that draw these weights, one per pass.
-    """
+    """The search for the seeds of some releases by their still weights."""
 
     still: Still
     family: SeedFamily
+    # theta / factor at these weights: theta_0 if the target's inputs there are zero.
     values: Float[np.ndarray, "releases still"]
+    # Largest difference from theta_0 that rounding in training and publishing makes.
     tolerances: Float[np.ndarray, "releases still"]
-    passes: list[np.ndarray]
-    screens: list[Screen]
+    passes: list[np.ndarray]  # what each pass compares: positions in `still.elements`
+    screens: list[Screen]  # the programs that draw these weights, one per pass
 
     def sweeps(
         self, wanted: np.ndarray, number: int, start: int, *, progress: bool = False
@@ -192,9 +176,6 @@ def still_search(
 ) -> StillSearch | None:
     """Prepare the search by still weights; None: they can't identify a seed.
 
-    This happens if no weight stays unchanged, or if seeds hardly differ in those that
-    do.
-
     Args, Raises: as for `recover`.
     """
     knowledge.require(release, "fixed", "algorithm", "seeds")
@@ -236,8 +217,8 @@ def still_search(
         tolerances=tolerances,
         passes=passes,
         screens=[
-            seed_search.screen(family, elements[picked].tolist(), first)
-            for picked in passes
+            seed_search.screen(family, elements[some].tolist(), first)
+            for some in passes
         ],
     )
 
@@ -248,10 +229,7 @@ def _hit(stays: Still, tolerances: np.ndarray) -> float:
 
 
 def _log_chance(seeds: int, weights: int, agreeing: int, hit: float) -> float:
-    """Bound the log probability that any wrong seed agrees in so many weights.
-
-    This is the union bound over the seeds and over the sets of agreeing weights.
-    """
+    """Bound the log probability that any wrong seed agrees, by the union bound."""
     if not agreeing or hit >= 1:
         return np.inf
     ways = math.lgamma(weights + 1)

@@ -28,25 +28,19 @@ _WHOLE_BYTES = 1 << 27
 _AT_ONCE = 32
 # Seeds on which single elements are compared with the complete theta_0.
 _CHECKED = 3
-# Largest difference of the two, relative to the largest weight: the last digits differ
-# between compilations.
+# Largest difference of the two by rounding, relative to the largest weight.
 _LAST_DIGITS = 1e-6
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Screen:
-    """A compiled program that draws a few elements of theta_0 for many seeds.
+    """A compiled program that draws a few elements of theta_0 for many seeds."""
 
-    Attributes:
-      draw: seeds (n,) -> one array of weights (n,) per element; traced.
-      first: number of elements that are drawn for every seed; the others are drawn
-        only for seeds that have these.
-      chunk: seeds at once on one device.
-    """
-
+    # Seeds (n,) -> one array of weights (n,) per element; traced.
     draw: Callable[[Array], tuple[Array, ...]]
+    # Elements that are drawn for every seed, the others only for seeds with these.
     first: int = 1
-    chunk: int = _CHUNK
+    chunk: int = _CHUNK  # seeds at once on one device
 
     @functools.cached_property
     def compiled(self) -> Callable[[np.ndarray], tuple[Array, ...]]:
@@ -72,13 +66,7 @@ class Screen:
 
 
 def screen(family: SeedFamily, elements: Sequence[int], first: int = 1) -> Screen:
-    """Choose the fastest way to draw some elements.
-
-    Args:
-      family: the seeds that are searched.
-      elements: positions in theta_0 of the weights to draw.
-      first: number of elements that are drawn for every seed.
-    """
+    """Choose the fastest way to draw some elements, by their positions in theta_0."""
     wanted = tuple(int(element) for element in elements)
     if (draw := _alone(family, wanted)) is not None:
         return Screen(draw=draw, first=first)
@@ -97,7 +85,7 @@ def _alone(
     family: SeedFamily, elements: tuple[int, ...]
 ) -> Callable[[Array], tuple[Array, ...]] | None:
     """Draw single elements by Threefry; None: theta_0 can't be drawn that way."""
-    if not threefry.partitionable():
+    if not getattr(jax.config, "jax_threefry_partitionable", False):
         return None
     drawn = [threefry.element(family.draw, number) for number in elements]
 
@@ -120,18 +108,12 @@ def sweep(
     *,
     progress: bool = False,
 ) -> Iterator[tuple[int, list[tuple[int, int]]]]:
-    """Yield seeds whose elements lie between bounds, piece by piece.
+    """Yield seeds from start to stop - 1 whose elements lie between bounds.
 
     Args:
-      screen: draws the elements.
-      lowest: (releases, elements), lower bounds of the elements of each theta_0.
-      highest: (releases, elements), upper bounds of the same elements.
-      start: first seed.
-      stop: one more than the last seed.
-      progress: whether to show a bar with seeds/s and the time left.
+      lowest, highest: (releases, elements), bounds of the elements of each theta_0.
     Yields: (the first seed that is not yet searched, pairs (release, seed)).
     """
-    # (elements, releases)
     low, high = lowest.T.astype(np.float32), highest.T.astype(np.float32)
     program = screen.program
     groups = [
@@ -149,14 +131,8 @@ def sweep(
         first = offsets + np.uint32(at)
         return [program(first, low[:, some], high[:, some]) for some in padded]
 
-    with bars.bar(
-        total=stop - start,
-        desc="seeds",
-        unit=" seeds",
-        unit_scale=True,
-        smoothing=0.05,
-        show=progress,
-    ) as bar:
+    about: dict[str, Any] = {"unit": " seeds", "unit_scale": True, "smoothing": 0.05}
+    with bars.bar(total=stop - start, desc="seeds", show=progress, **about) as bar:
         ahead = begun(start) if start < stop else []
         for at in range(start, stop, step):
             masks, end = ahead, min(at + step, stop)

@@ -3,12 +3,11 @@
 The weights of an input that is zero in all known records D_-, as a border pixel or an
 unused word, never get a gradient. Under SGD, momentum and Adam they keep their initial
 value to the last bit; weight decay, unless inside Adam, scales it by a common factor.
-Finding them needs no knowledge of the architecture: the adversary trains from a few
-initialisations, with a copy of a point of D_- for the target, and keeps the weights
-that end at the same multiple of their initial value theta_0 each time. A target that is
-nonzero in one such input changes the weights of that input only. A few trainings on
-public images, or else on D_-, show which inputs are seldom nonzero. `recovery` calls
-`find`, and compares these weights with every seed's theta_0.
+The adversary trains from a few initialisations, with a copy of a point of D_- for the
+target, and keeps the weights that end at the same multiple of their initial value
+theta_0 each time, whatever the architecture. A target that is nonzero in one such input
+changes the weights of that input only. A few trainings on public images, or else on
+D_-, show which inputs are seldom nonzero.
 """
 
 import dataclasses
@@ -23,13 +22,11 @@ from shadow.parallel import Runs
 from shadow.threat import Knowledge
 from shadow.training.seeds import SeedFamily
 
-# Initialisations to train from. More of them exclude more weights that move slightly,
-# and cost a training each.
+# Initialisations to train from; each costs a training.
 _STARTS = 3
 # Public images to train on, to find which weights targets seldom change.
 _PUBLIC = 12
-# Weights count as still if theta / theta_0 differs between initialisations by at most
-# this, relatively; a first, generous cut.
+# A first cut: largest relative difference of theta / theta_0 between initialisations.
 _SAME = 1e-4
 # Ratios within this of their median are averaged into the common factor.
 _OF_RATIO = 1e-3
@@ -40,31 +37,24 @@ _ULP = 2.0**-23
 _ULPS, _DEVIATIONS = 4, 4
 
 
+Starts = Float[np.ndarray, "starts params"]
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Still:
-    """Weights with theta = factor * theta_0.
+    """Weights with theta = factor * theta_0, factor > 0."""
 
-    Attributes:
-      elements: (still,), positions in theta, those that public targets change least
-        first; ties are in the order of theta.
-      factor: > 0, the multiple of theta_0 that weight decay leaves.
-      tolerance: largest difference of theta from factor * theta_0 that rounding makes.
-      spread: standard deviation of theta_0 over these elements.
-    """
-
+    # Positions in theta, those that public targets change least first.
     elements: Int[np.ndarray, " still"]
-    factor: float
-    tolerance: float
-    spread: float
+    factor: float  # what weight decay leaves
+    tolerance: float  # largest difference from factor * theta_0 by rounding
+    spread: float  # standard deviation of theta_0 over these elements
 
 
 def seeded_runs(
     knowledge: Knowledge, family: SeedFamily, seeds: np.ndarray, key: Array
 ) -> Runs:
-    """Prepare the adversary's trainings: run i starts from the i-th of some seeds.
-
-    All other unknown randomness, noise included, is drawn from `key`.
-    """
+    """Prepare trainings from the i-th of some seeds; `key` draws all else."""
     algorithm = knowledge.algorithm
     assert algorithm is not None
     width = len(seeds)
@@ -126,16 +116,11 @@ def find(knowledge: Knowledge, family: SeedFamily, key: Array) -> Still | None:
     )
 
 
-def _common_factor(
-    thetas: Float[np.ndarray, "starts params"],
-    starts: Float[np.ndarray, "starts params"],
-) -> float | None:
-    """Find the multiple of theta_0 at which several weights end from any theta_0.
-
-    With a single initialisation only the factor 1 can be recognised.
-    """
+def _common_factor(thetas: Starts, starts: Starts) -> float | None:
+    """Find the multiple of theta_0 at which several weights end from any theta_0."""
     scale = np.abs(starts).max()
     if len(starts) < 2:
+        # Then only the factor 1 can be recognised.
         same = np.abs(thetas - starts) <= _ULPS * _ULP * scale
         return 1.0 if (same & (starts != 0)).any() else None
     large = (np.abs(starts) > 1e-2 * scale).all(axis=0) & (np.ptp(starts, axis=0) > 0)

@@ -1,12 +1,12 @@
 """Compute single elements of JAX's random initialisations, for many seeds at once.
 
-The seed search (`seed_search`) needs a few weights for each of billions of seeds, and
-drawing whole arrays for each would be too slow. JAX's generator is threefry, a function
-of a key and a counter. With the partitionable form (JAX's default), the random word of
-element i of an array depends on the key and i only. So `element` traces the user's
-initialiser (`draw`: key -> theta_0) under a generator that fills every array with the
-random word of the requested element; XLA then computes that element alone. `split` and
-`fold_in` are threefry's own, so keys may be derived as Haiku, Flax or Equinox do.
+The seed search needs a few weights for each of billions of seeds, and drawing whole
+arrays for each would be too slow. JAX's generator is threefry, a function of a key and
+a counter. With the partitionable form (JAX's default), the random word of element i of
+an array depends on the key and i only. So `element` traces the user's initialiser
+(`draw`: key -> theta_0) under a generator that fills every array with the random word
+of the requested element; XLA then computes that element alone. `split` and `fold_in`
+are threefry's own, so keys may be derived as Haiku, Flax or Equinox do.
 
 Source: Salmon et al. 2011, Parallel random numbers: as easy as 1, 2, 3; JAX.
 Checked: tests/informed/attacks/test_seeds.py (`jax.random` itself).
@@ -27,10 +27,7 @@ _PARITY = 0x1BD11BDA
 
 
 def threefry2x32(key: tuple[Array, Array], high: Any, low: Any) -> tuple[Array, Array]:
-    """Encrypt the counter (high, low) by the 20 rounds of Threefry-2x32, unrolled.
-
-    On a CPU, JAX's own version is a loop, which XLA can't fuse with later operations.
-    """
+    """Encrypt the counter (high, low) by Threefry-2x32, unrolled for XLA to fuse."""
     keys = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(_PARITY))
     x, y = high + keys[0], low + keys[1]
     for step in range(5):
@@ -45,10 +42,8 @@ def threefry2x32(key: tuple[Array, Array], high: Any, low: Any) -> tuple[Array, 
 
 def _child(key: UInt32[Array, "2"], data: Any) -> UInt32[Array, "2"]:
     """Derive the same key as `jax.random.fold_in(key, data)`."""
-    zero = jnp.uint32(0)
-    return jnp.stack(
-        threefry2x32((key[0], key[1]), zero, jnp.asarray(data, jnp.uint32))
-    )
+    counter = jnp.asarray(data, jnp.uint32)
+    return jnp.stack(threefry2x32((key[0], key[1]), jnp.uint32(0), counter))
 
 
 def _split(key: UInt32[Array, "2"], shape: tuple[int, ...]) -> UInt32[Array, "..."]:
@@ -90,9 +85,8 @@ def element(
     """Return a function from seeds to one initial weight, to be compiled by `jit`.
 
     Args:
-      draw: key -> theta_0, any tree of arrays whose elements are drawn independently.
-        Check the result against the complete theta_0: orthogonal matrices, for
-        instance, are not drawn element by element.
+      draw: key -> theta_0, any tree of arrays. Check the result against the complete
+        theta_0: orthogonal matrices, for instance, aren't drawn element by element.
       number: the element's position in the concatenated leaves.
     Raises: ValueError: theta_0 has fewer elements.
     """
@@ -110,8 +104,3 @@ def element(
         return jnp.ravel(jax.tree.leaves(draw(key))[leaf])[inside]
 
     return jax.vmap(one)
-
-
-def partitionable() -> bool:
-    """Return whether JAX draws elements independently of the size of their array."""
-    return bool(getattr(jax.config, "jax_threefry_partitionable", False))

@@ -1,10 +1,8 @@
 """Reconstruct the missing record from its part orthogonal to all known records.
 
-If inputs first meet a dense layer whose updates are sums of gradients, its weights,
-less what is left of their initial values, show the direction of the missing row's part
-off (orthogonal to) the span of the known rows, whether or not training converged. This
-needs more features than known rows; networks also need code and seed. docs/span.md has
-the proof. The registry's `span` attacks networks with it, `closed_form` linear models.
+A dense first layer shows the direction of the missing row's part off (orthogonal to)
+the span of the known rows. This needs more features than known rows; networks also need
+code and seed. docs/span.md has the proof.
 
 direction      `read`: the direction and its error; `rank`: candidates by angle to it
 basis          projections off the span

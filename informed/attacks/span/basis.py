@@ -1,9 +1,8 @@
 """Project vectors off the span of the known rows.
 
-`direction`, `lattice`, `first_layers` and `linear_fit` use it. We compute with the
-n x n matrix of inner products of n known rows of d columns, so that no d x d matrix is
-needed. This squares the rows' condition number, so a projection is repeated on its
-result to remove what remains in the span.
+We compute with the n x n matrix of inner products of n known rows of d columns, so that
+no d x d matrix is needed. This squares the rows' condition number, so a projection is
+repeated on its result to remove what remains in the span.
 """
 
 import dataclasses
@@ -30,23 +29,22 @@ class Basis:
 
     The units don't change which rows lie in the span. Without them, rounding would
     swamp columns of small values.
-
-    Attributes:
-      scale: (features,), the unit of each column.
-      kept: (rows,) int, positions of rows that form a basis of the span.
-      rows: (dimension, features), these rows, in the units of `scale`.
-      factor: (dimension, dimension), the lower Cholesky factor of their inner products.
     """
 
-    scale: Float[np.ndarray, " features"]
-    kept: Int[np.ndarray, " kept"]
-    rows: Rows
-    factor: Float[np.ndarray, "rank rank"]
+    scale: Float[np.ndarray, " features"]  # the unit of each column
+    kept: Int[np.ndarray, " kept"]  # positions of rows that form a basis of the span
+    rows: Rows  # these rows, in the units of `scale`
+    factor: Float[np.ndarray, "rank rank"]  # lower Cholesky factor of their products
 
     @classmethod
     def of(cls, rows: Rows) -> "Basis":
         """Prepare the projection off (rows, features)."""
-        scaled, scale = _in_units(rows)
+        rows = np.asarray(rows, np.float64)
+        scale = np.abs(rows).max(axis=0, initial=0.0)
+        # Columns of zeros get the median's unit.
+        filled = scale > 0
+        scale[~filled] = np.median(scale[filled]) if filled.any() else 1.0
+        scaled = rows / scale
         kept, factor = _independent(scaled @ scaled.T)
         return cls(scale=scale, kept=kept, rows=scaled[kept], factor=factor)
 
@@ -64,9 +62,8 @@ class Basis:
     ) -> tuple[Float[np.ndarray, "rows rank"], Rows]:
         """Return coefficients of the nearest points of the span, and the rest off it.
 
-        Args:
-          scaled: vectors in the units of `scale`.
-          rounds: number of repeated projections; one is enough inside a search.
+        `scaled` are vectors in the units of `scale`. One of `rounds` repeated
+        projections is enough inside a search.
         """
         coefficients = np.zeros((len(scaled), len(self)))
         off = np.asarray(scaled, np.float64)
@@ -91,15 +88,6 @@ class Basis:
             half = linalg.solve_triangular(self.factor, rows, lower=True)
             squares[at : at + block] = np.einsum("ij,ij->j", half, half)
         return np.minimum(squares, 1.0)
-
-
-def _in_units(rows: Rows) -> tuple[Rows, np.ndarray]:
-    """Scale rows to each column's largest value; columns of zeros: the median's."""
-    rows = np.asarray(rows, np.float64)
-    largest = np.abs(rows).max(axis=0, initial=0.0)
-    filled = largest > 0
-    largest[~filled] = np.median(largest[filled]) if filled.any() else 1.0
-    return rows / largest, largest
 
 
 def _independent(products: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

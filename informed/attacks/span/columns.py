@@ -1,8 +1,7 @@
 """Detect discrete columns of known rows: whole numbers, decimals, bytes and one-hots.
 
-The missing row is assumed to take such values too. `lattice` and `span_attack` call
-`of`. `lattice` completes the row's direction by these columns, and `guess_search`
-rounds a guess to them.
+The missing row is assumed to take such values too: `lattice` completes the row's
+direction by these columns, and `guess_search` rounds a guess to them.
 """
 
 import dataclasses
@@ -16,26 +15,19 @@ _BYTE = 1 / 255
 _STEPS = (_BYTE, 0.1, 0.01)
 # Largest number of values for a column to count as discrete: those of one byte.
 _MOST_LEVELS = 256
-# Columns whose ranges differ by less than this share one range, because a column of
-# genotypes may lack a rare value that other columns have.
+# Columns of a smaller range share one, because one may lack a rare value of the others.
 _ALIKE = 4
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Columns:
-    """Which columns are discrete, with their steps and ranges, and one-hot groups.
+    """Which columns are discrete, with their steps and ranges, and one-hot groups."""
 
-    Attributes:
-      discrete: (features,) bool, which columns hold multiples of a step.
-      step: (features,), the step of each discrete column; 1 elsewhere.
-      low, high: (features,) in steps, the range of each discrete column.
-      groups: an array of positions per one-hot; exactly one of its columns is 1.
-    """
-
-    discrete: Bool[np.ndarray, " features"]
-    step: Float[np.ndarray, " features"]
-    low: Float[np.ndarray, " features"]
+    discrete: Bool[np.ndarray, " features"]  # which columns hold multiples of a step
+    step: Float[np.ndarray, " features"]  # the step of each; 1 for other columns
+    low: Float[np.ndarray, " features"]  # the range of each, in steps
     high: Float[np.ndarray, " features"]
+    # Positions of the columns of each one-hot, exactly one of which is 1.
     groups: tuple[Int[np.ndarray, " _"], ...] = ()
 
     def rounded(self, row: Float[np.ndarray, " features"]) -> np.ndarray:
@@ -59,11 +51,6 @@ class Columns:
         )
 
     @property
-    def levels(self) -> Float[np.ndarray, "levels features"]:
-        """All values in steps, ascending; columns of fewer values go above `high`."""
-        return self.low + np.arange(int((self.high - self.low).max()) + 1)[:, None]
-
-    @property
     def digits(self) -> float:
         """Decimal digits needed to index all possible rows."""
         free = self.discrete.copy()
@@ -80,11 +67,7 @@ class Columns:
 
 
 def of(known: Any) -> Columns | None:
-    """Detect the discrete columns of the known rows; None: there are none.
-
-    Args:
-      known: (known, features).
-    """
+    """Detect discrete columns of known rows (known, features); None: there are none."""
     rows = np.asarray(known, np.float64)
     features = rows.shape[1]
     step = np.ones(features)
@@ -106,7 +89,13 @@ def of(known: Any) -> Columns | None:
         discrete &= high > low
     if not discrete.any():
         return None
-    low, high = _shared(discrete, step, low, high)
+    # Columns of one step share a range; of whole numbers, small ranges only.
+    for unit in np.unique(step[discrete]):
+        alike = discrete & (step == unit)
+        if unit == 1:
+            alike &= (low >= 0) & (high < _ALIKE)
+        if alike.any():
+            low[alike], high[alike] = low[alike].min(), high[alike].max()
     return Columns(
         discrete=discrete,
         step=step,
@@ -120,20 +109,6 @@ def _multiples(rows: np.ndarray, unit: float) -> np.ndarray:
     """Return which columns hold multiples of a unit, to single precision."""
     apart = np.abs(rows - np.round(rows / unit) * unit)
     return np.asarray(apart.max(axis=0, initial=0) < 1e-7)
-
-
-def _shared(
-    discrete: np.ndarray, step: np.ndarray, low: np.ndarray, high: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Share a range among columns of one step; of whole numbers, small ranges only."""
-    low, high = low.copy(), high.copy()
-    for unit in np.unique(step[discrete]):
-        alike = discrete & (step == unit)
-        if unit == 1:
-            alike &= (low >= 0) & (high < _ALIKE)
-        if alike.any():
-            low[alike], high[alike] = low[alike].min(), high[alike].max()
-    return low, high
 
 
 def _one_hots(rows: np.ndarray, binary: np.ndarray) -> tuple[np.ndarray, ...]:

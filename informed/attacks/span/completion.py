@@ -1,8 +1,4 @@
-"""The type of a completed missing row, with the evidence that it is the right one.
-
-`lattice` and `guess_search` count `digits` and return a `Completion`; `linear_fit` and
-`span_attack` turn it into their result.
-"""
+"""A completed missing row, with the evidence that it is the right one."""
 
 import dataclasses
 
@@ -22,9 +18,9 @@ _BALL = float(np.sqrt(2 * np.pi * np.e))
 def digits(equations: int, distance: float) -> float:
     """Count the decimal digits to which all equations together agree with a grid.
 
-    Grid rows that are unrelated to the span lie evenly around it, one per unit of
-    volume. So the expected number at most this far away is the volume of a ball of
-    this radius, with a dimension per equation; the result is minus its log10.
+    Grid rows that are unrelated to the span lie evenly around it, so the expected
+    number at most this far away is the volume of a ball of this radius, with a
+    dimension per equation. The result is minus its log10.
 
     Args:
       equations: number of equations minus number of unknowns.
@@ -36,25 +32,16 @@ def digits(equations: int, distance: float) -> float:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Completion:
-    """A complete row, and the evidence for it.
-
-    Attributes:
-      row: (features,), the missing row.
-      certified: whether equations that weren't needed to find the row agree with it,
-        given the premise.
-      determined: (features,) bool, the columns that the equations determine.
-      by: how the row was completed: "levels", "training".
-      why: what the certificate rests on, or why there is none, in a sentence.
-      premise: what the certificate assumes about the row that no equation shows. Sign
-        and length of a direction are unknown, so a multiple or a mirror image of the
-        row satisfies the same equations.
-      error: bound on the error of a certified row, as a share of its largest entry.
-    """
+    """A complete row, and the evidence for it."""
 
     row: Float[np.ndarray, " features"]
+    # Whether equations that weren't needed to find the row agree with it, given the
+    # premise.
     certified: bool
-    determined: Bool[np.ndarray, " features"]
-    by: str
-    why: str
-    error: float = 0.0
+    determined: Bool[np.ndarray, " features"]  # the columns that equations determine
+    by: str  # how the row was completed: "levels", "training"
+    why: str  # what the certificate rests on, or why there is none, in a sentence
+    error: float = 0.0  # of a certified row: a bound, as a share of its largest entry
+    # What the certificate assumes about the row that no equation shows. Multiples and
+    # mirror images of the row satisfy the same equations.
     premise: str = ""

@@ -1,14 +1,9 @@
 """Read a missing row's direction off the known rows' span from a layer's weights.
 
-`linear_fit` and `span_attack` begin with `read`; users `rank` a gallery by it. Consider
-a dense layer W of the inputs whose updates are sums of gradients:
-
-    W = shrunk W_0 + sum_i alpha_i x_i^T.
-
-W_0 are its initial weights, x_i the training rows, z the missing one, and P projects
-off the span of the known rows: P W = P W_0 + alpha_z (P z)^T. With W_0 = 0, or
-subtracted, this has rank one, and its right singular vector is the direction of P z. k
-missing rows give rank k, if there are enough outputs.
+Consider a dense layer W of the inputs whose updates are sums of gradients. With initial
+weights W_0 = 0, or subtracted, P W = alpha_z (P z)^T, where z is the missing row and P
+projects off the span of the known rows. So the right singular vector of P W is the
+direction of P z. k missing rows give rank k, if there are enough outputs.
 
 Source: ours; docs/span.md has the statement and its proof.
 """
@@ -36,9 +31,8 @@ _ABOVE_NOISE = 2.0
 # models of tests/informed/attacks/span stay below it.
 _TRAINING = 32
 # Shares (coefficients of rows), relative to the largest: below `_NONE` they are zero,
-# and closer than `_EQUAL` they are equal. Rows of unequal shares have a direction each.
-# `_OFTEN` is the share of known rows that may be equal beyond chance; above `_COARSE`,
-# equality by chance is too frequent to judge.
+# and closer than `_EQUAL` they are equal. `_OFTEN` is the share of known rows that may
+# be equal beyond chance; above `_COARSE`, chance makes equality too frequent to judge.
 _NONE, _EQUAL, _OFTEN, _COARSE = 1e-7, 1e-10, 0.02, 0.1
 # Largest number of known rows; their inner products take 3 GiB.
 _MOST = 20_000
@@ -56,25 +50,17 @@ _EPS32 = float(np.finfo(np.float32).eps)
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Direction:
-    """The directions of the missing rows off the span of the known ones.
+    """The directions of the missing rows off the span of the known ones."""
 
-    Attributes:
-      basis: the span of the known rows; all vectors here are in its units.
-      vectors: (rank, features), orthonormal: a basis of the missing rows' parts off the
-        span. For one missing row it is its direction, of unknown sign.
-      singular: (outputs,), all singular values, the largest first.
-      error: estimated sine of the angle to the true directions (Wedin).
-      outputs: (outputs, unknown), left singular vectors of the missing rows: directions
-        of their gradients in the outputs.
-      shares: (outputs, known), coefficients of the known rows; zeros for rows that are
-        combinations of others.
-    """
-
-    basis: Basis
+    basis: Basis  # the span of the known rows; all vectors here are in its units
+    # An orthonormal basis of the missing rows' parts off the span. For one missing row
+    # it is its direction, of unknown sign.
     vectors: Float[np.ndarray, "rank features"]
-    singular: Float[np.ndarray, " outputs"]
-    error: float
+    singular: Float[np.ndarray, " outputs"]  # all singular values, the largest first
+    error: float  # estimated sine of the angle to the true directions (Wedin)
+    # Left singular vectors: directions of the missing rows' gradients in the outputs.
     outputs: Float[np.ndarray, "outputs unknown"]
+    # Coefficients of the known rows; zeros for rows that are combinations of others.
     shares: Float[np.ndarray, "outputs known"]
 
     @property
@@ -91,10 +77,8 @@ class Direction:
     def alone(self) -> bool:
         """Whether the layer would have shown any further unknown row.
 
-        It would if there are more free outputs than unknown rows: then rows have
-        different gradients there, and two rows give rank two. With one output, two rows
-        give one direction between them. Rows of equal weight are an exception: see
-        `equal`.
+        It would if there are more free outputs than unknown rows, unless rows have
+        equal weight; see `equal`.
         """
         values = np.linalg.svd(self.shares, compute_uv=False)
         # Outputs that always move together, such as those of two classes, count once.
@@ -104,11 +88,8 @@ class Direction:
     def equal(self, rows: Float[np.ndarray, "rank features"]) -> bool:
         """Return whether training may have given the missing rows equal weight.
 
-        A hinge loss and perceptrons do. Two missing rows of equal weight have one
-        direction in all outputs, and look like one row, their sum.
-
-        Args:
-          rows: the missing rows, each up to a factor.
+        A hinge loss and perceptrons do. Two missing rows of equal weight look like one
+        row, their sum. `rows` are the missing rows, each up to a factor.
         """
         scaled = rows / self.basis.scale
         inside, _ = self.basis.split(scaled)
@@ -121,9 +102,8 @@ class Direction:
             return True
         there = there / sizes.max()
         # Opposite weights are equal weights of rows with the other label.
-        there = there * np.sign(
-            there[np.abs(there).argmax(axis=0), range(len(there.T))]
-        )
+        largest = np.abs(there).argmax(axis=0)
+        there = there * np.sign(there[largest, range(len(largest))])
         level = max(_EQUAL, 10 * self.error)
         free = (np.linalg.svd(there, compute_uv=False) > 1e-6).sum()
         by_chance = there.shape[1] * level ** float(free)
@@ -137,9 +117,8 @@ class Direction:
     def untrained(self) -> Int[np.ndarray, " named"]:
         """Positions of known rows that left no trace in the layer.
 
-        Their coefficients are combinations of the unknown rows'. Altered rows are among
-        them, and rows that training omitted. Empty if there are no more outputs than
-        unknown rows, because then this holds for every row.
+        Altered rows are among them, and rows that training omitted. Empty if there are
+        no more outputs than unknown rows: no output tells rows apart.
         """
         if self.rank >= len(self.shares):
             return np.zeros(0, int)
@@ -169,9 +148,8 @@ def read(
         span, such as D_- with one of its rows duplicated; None: zeros.
       deviation: standard deviation of noise on the weights, overall or per column;
         None: that of their rounding, which is detected.
-    Raises:
-      ReconstructionImpossibleError: the known rows span all features. LimitError: more
-        than 20,000 known rows. NoTraceError: nothing above rounding is off the span.
+    Raises: ReconstructionImpossibleError: the known rows span all features. LimitError:
+      more than 20,000 known rows. NoTraceError: nothing above rounding is off the span.
       ValueError: shapes that don't belong together.
     """
     weights = np.atleast_2d(np.asarray(weights))
@@ -199,9 +177,9 @@ def read(
     scaled = change / basis.scale
     shares, off = basis.split(scaled)
     upper, singular, right = np.linalg.svd(off, full_matrices=False)
-    rounding = (
-        written.deviation if deviation is None else np.full_like(change, deviation)
-    )
+    rounding = written.deviation
+    if deviation is not None:
+        rounding = np.full_like(change, deviation)
     sizes = np.sqrt(shares**2 @ (basis.rows**2) + scaled**2)
     # Weights stored in single precision may have been trained in it.
     eps = _EPS32 if written.name == "float32" else EPS
@@ -232,31 +210,22 @@ def read(
 
 
 class Ranking(NamedTuple):
-    """A gallery of candidate rows, ranked by the angle to the missing rows.
+    """A gallery of candidate rows, ranked by the angle to the missing rows."""
 
-    Attributes:
-      order: (rows,), positions in the gallery, the nearest first.
-      sines: (rows,), the sine of the angle between each row's part off the span and the
-        direction; 1 if a row lies in the span.
-      names: positions of the rows that lie on the direction, up to its error; empty:
-        no row of the gallery is the missing one.
-    """
-
-    order: Int[np.ndarray, " rows"]
+    order: Int[np.ndarray, " rows"]  # positions in the gallery, the nearest first
+    # Of the angle between each row's part off the span and the direction; 1 if a row
+    # lies in the span.
     sines: Float[np.ndarray, " rows"]
-    names: Int[np.ndarray, " named"]
+    names: Int[np.ndarray, " named"]  # positions of the rows that lie on the direction
 
 
 def rank(direction: Direction, gallery: Float[np.ndarray, "rows features"]) -> Ranking:
-    """Rank rows by the angle to the missing rows.
+    """Rank rows (rows, features) by the angle to the missing rows.
 
-    With several missing rows, a row is named if it lies in their span.
-
-    Args:
-      gallery: (rows, features), candidates as the layer gets them.
-    Returns: the ranking. A row is named only if its angle is within ten times the
-      direction's error and a random row's wouldn't be. Equal rows, multiples, and
-      rows that differ by a combination of known ones are named together.
+    A row is named only if its angle is within ten times the direction's error and a
+    random row's wouldn't be. With several missing rows, it is named if it lies in their
+    span. Equal rows, multiples, and rows that differ by a combination of known ones are
+    named together.
     """
     sines = np.ones(gallery.shape[0])
     for at in range(0, len(sines), _BLOCK):

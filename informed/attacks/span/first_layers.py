@@ -1,15 +1,14 @@
 """Select first layers whose weights change by combinations of training records only.
 
-`span_attack` calls `find` and reads the target from these layers. Other layers leave
-the records' span, as under Adam, which updates by coordinate. Two trainings show which
-do, and those layers aren't used.
+Other layers leave the records' span, as under Adam, which updates by coordinate. Two
+trainings show which do.
 """
 
 import dataclasses
 
 import jax
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from informed.adversary_runs import adversary_runs
 from informed.attacks.quantisation import measure
@@ -27,18 +26,13 @@ SPREAD = 5.0
 
 @dataclasses.dataclass(kw_only=True, eq=False)
 class Layer:
-    """A first layer: its released weights, and those without the target.
+    """A first layer: its released weights, and those without the target."""
 
-    Attributes:
-      part: the layer's place in theta.
-      start: (units, features), its weights after training on known records, one twice.
-      deviation: (features,), bound on the rounding error of each column's weights:
-        `SPREAD` times that of the two trainings.
-    """
-
-    part: Slice
-    start: np.ndarray
-    deviation: np.ndarray
+    part: Slice  # the layer's place in theta
+    # Its weights after training on known records, one of them twice.
+    start: Float[np.ndarray, "units features"]
+    # Bound on the rounding error of each column's weights.
+    deviation: Float[np.ndarray, " features"]
 
     def of(self, theta: np.ndarray) -> np.ndarray:
         """Return the (units, features) weights, transposed if theta stores them so."""
@@ -59,10 +53,6 @@ def find(
     Training (A) is run twice on the known records D_-: with the first duplicated, and
     with another. Both leave the same initial weights off the span of D_-.
 
-    Args:
-      knowledge: D_-, the algorithm and its initialisation.
-      known: (known, features), D_- as the layer gets it.
-      key: draws the unknown randomness.
     Returns: the layers; why there are none, "" if there are some.
     """
     fixed = knowledge.fixed
@@ -79,11 +69,9 @@ def find(
     start = knowledge.initialisation
     if start is not None and np.ndim(start) != 1:
         return [], "every release begins elsewhere"
-    parts = [
-        part
-        for part in knowledge.algorithm.layout(fixed)
-        if len(part.shape) == 2 and known.shape[1] in part.shape
-    ]
+    layout = knowledge.algorithm.layout(fixed)
+    width = known.shape[1]
+    parts = [p for p in layout if len(p.shape) == 2 and width in p.shape]
     if not parts:
         return [], "no dense layer meets the records"
     runs = adversary_runs(knowledge, jax.random.fold_in(key, 1), width=2)
@@ -94,17 +82,15 @@ def find(
     thetas = runs(fixed.images[pair, None], fixed.labels[pair, None], np.arange(2))
     layers, basis = [], Basis.of(known)
     for part in parts:
-        first, second = (_weights(part, theta, known.shape[1]) for theta in thetas)
+        first, second = (_weights(part, theta, width) for theta in thetas)
         change = (first.astype(np.float64) - second) / basis.scale
         off, size = basis.off(change), float(np.linalg.norm(change))
         # Training changed nothing, or moved the layer off the span of its rows.
         if not size > 0 or not float(np.linalg.norm(off)) / size <= _OFF:
             continue
-        free = max(1, known.shape[1] - len(basis))
-        deviation = np.sqrt((off**2).sum() / (len(off) * free))
-        layers.append(
-            Layer(part=part, start=first, deviation=SPREAD * deviation * basis.scale)
-        )
+        free = max(1, width - len(basis))
+        deviation = SPREAD * np.sqrt((off**2).sum() / (len(off) * free)) * basis.scale
+        layers.append(Layer(part=part, start=first, deviation=deviation))
     if layers:
         return layers, ""
     return [], (

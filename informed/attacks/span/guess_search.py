@@ -1,13 +1,11 @@
 """Complete a direction to a record by training on guesses, where nothing cheaper does.
 
-`span_attack` calls it for networks. With n known records V, the direction w off their
-span leaves n + 1 numbers open, t and c: the target is z = t w + V^T c. The first layer
-ends as W = s W_0 + sum_i alpha_i x_i^T + alpha_z z^T. So an error dz of a guess shifts
-it by alpha_z dz^T and by the response of the other alphas. alpha_z is read off the span
-in each training, so this first part is known before any column of the Jacobian is
+With n known records V, the direction w off their span leaves n + 1 numbers open, t and
+c: the target is z = t w + V^T c. An error dz of a guess shifts the first layer by
+alpha_z dz^T and by the response of the other records' alphas. alpha_z is read off the
+span in each training, so this first part is known before any column of the Jacobian is
 measured. The response depends on W z and V z only. We measure it along the directions
-that matter most to these, and later trainings update it by secants (Broyden). If steps
-stall, more directions are measured.
+that matter most to these, and later trainings update it by secants (Broyden).
 
 Steps are damped (Levenberg and Marquardt), in coordinates in which known records have
 at most variance one. A guess near the discrete levels of its columns is rounded to
@@ -29,15 +27,13 @@ from informed.attacks.span.first_layers import SPREAD, Layer
 
 # The constants below were chosen on letters of 784 pixels, 300 known, that a network of
 # 32 tanh units was trained on: twelve targets, other seeds than those of the benchmark.
-# Directions measured first; doubled whenever steps stall. With 40 to 96 most targets
-# take one or two measurements.
+# Directions measured first; doubled whenever steps stall.
 _MEASURED = 48
 # Finite-difference step, in standard deviations of known records: the first, the factor
 # by which it shrinks, and the smallest.
 _MOVE, _LESS, _LEAST = 0.3, 0.3, 0.02
 # Smallest standard deviation of a coordinate, relative to the largest. With 0.001 a
-# search took 240 trainings at the median, as it strayed along coordinates in which
-# records hardly vary; with 0.1 to 1 it took 110.
+# search took 240 trainings at the median; with 0.1 to 1 it took 110.
 _SMALLEST = 0.2
 # The first damping, relative to the mean curvature; multiples of the last damping that
 # are tried together; factors of the damping if none, the first or the second is best.
@@ -71,13 +67,11 @@ def search(
     """Search for the row whose training gives the layer.
 
     Args:
-      direction: the direction of the one missing row.
-      layer: the layer that the direction was read from.
+      direction: the direction of the one missing row, read from `layer`.
       theta: the released weights.
       known: rows (known, features) and labels (known,) of D_-.
       labels: labels that the target may have.
       trained: (rows (guesses, features), label) -> theta (guesses, params) of A.
-      columns: discrete values of the known rows' columns; None: there are none.
       most: number of trainings after which no step is begun.
     Returns: the row, and the number of trainings used.
     """
@@ -94,11 +88,9 @@ def search(
         if problem.spent or best.squared <= problem.enough:
             break
     assert best is not None
-    why = (
-        "training on it gives the layer, but nothing else says that it is the row"
-        if best.squared <= problem.enough
-        else "no row was found whose training gives the layer"
-    )
+    why = "no row was found whose training gives the layer"
+    if best.squared <= problem.enough:
+        why = "training on it gives the layer, but nothing else says that it is the row"
     completion = Completion(
         row=problem.row(best.u),
         certified=False,
@@ -111,17 +103,11 @@ def search(
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class _Guess:
-    """A guess, and the residuals of the layer after training on it.
+    """A guess, and the layer after training on it."""
 
-    Attributes:
-      u: the guess's coordinates.
-      residuals: residuals of the layer along the coordinates, outputs mixed.
-      share: (mixed outputs,), alpha_z.
-    """
-
-    u: np.ndarray
-    residuals: np.ndarray
-    share: np.ndarray
+    u: np.ndarray  # the guess's coordinates
+    residuals: np.ndarray  # those of the layer along the coordinates, outputs mixed
+    share: np.ndarray  # (mixed outputs,), alpha_z
 
     @property
     def squared(self) -> float:
@@ -131,12 +117,7 @@ class _Guess:
 
 
 class _Problem:
-    """The search's least-squares problem: unknowns are t and c of the module docstring.
-
-    Attributes:
-      enough: squared residual of rounding alone.
-      count: number of trainings so far;  label: the label of guesses.
-    """
+    """The least-squares problem of the unknowns t and c; see the module's docstring."""
 
     def __init__(
         self,
@@ -181,7 +162,6 @@ class _Problem:
 
     @property
     def spent(self) -> bool:
-        """Whether no more trainings are allowed."""
         return self.count >= self._most
 
     def row(self, u: np.ndarray) -> np.ndarray:
@@ -189,7 +169,6 @@ class _Problem:
         return np.asarray((self._origin + self._axes @ u) @ self._frame)
 
     def train(self, rows: np.ndarray) -> np.ndarray:
-        """Train on (guesses, features) rows; return (guesses, params)."""
         self.count += len(rows)
         return self._trained(rows, self.label)
 
@@ -316,6 +295,5 @@ def _steps(jacobian: np.ndarray, residuals: np.ndarray, damping: float) -> np.nd
     values, axes = np.linalg.eigh(jacobian.T @ jacobian)
     values = np.maximum(values, 0.0)
     along = axes.T @ (jacobian.T @ residuals)
-    level = values.mean()
-    steps = [along / (values + damping * part * level) for part in _DAMPINGS]
-    return np.stack([-axes @ step for step in steps])
+    damped = [values + damping * part * values.mean() for part in _DAMPINGS]
+    return np.stack([-axes @ (along / divisor) for divisor in damped])

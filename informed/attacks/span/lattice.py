@@ -1,8 +1,5 @@
 """Find a missing row of whole numbers (genotypes, pixels in bytes) from its direction.
 
-The direction is all that released weights show of the row: its part off the known rows'
-span, without length or sign. `linear_fit` and `span_attack` call `complete`.
-
 The row lies on a grid, and in the (n + 1)-dimensional span of the n known rows and the
 direction, out of d dimensions. We alternate rounding and projection, from the known
 rows' mean and then from what message passing expects. The result is `sure` if the
@@ -18,7 +15,7 @@ values, with frequencies estimated from the known rows. We alternate two steps: 
 equations correct all columns at once, and each column's values get posterior
 probabilities. What a step received from the previous one is subtracted (the extrinsic
 mean), so that errors stay independent. Rounding and projecting alone ends at wrong rows
-for n / d above 0.2; messages recover genotypes at n / d of 0.4, but not at 0.5.
+for n / d above 0.2.
 
 Source: Rangan, Schniter and Fletcher, "Vector approximate message passing" (IEEE Trans.
 Inf. Theory 65, 2019), with the projection as the linear step, and the share fitted by
@@ -50,8 +47,7 @@ _SETTLED = 1e-3
 # Rounding of projections, relative to a row's length.
 _EXACT = 1e-12
 # Largest residual, in errors of the direction: its norm, and in one column. The largest
-# of ten thousand independent normal errors is 4 standard deviations. In the tests all
-# errors are below their estimates.
+# of ten thousand independent normal errors is 4 standard deviations.
 _NORM, _COLUMN = 2.0, 8.0
 # A column that is farther than this from a level, in steps, may have the next level.
 _DOUBT = 0.3
@@ -75,8 +71,7 @@ def complete(direction: Direction, known: Any) -> Completion | None:
     """Complete the row of the grid on which rounding and projection agree.
 
     Args:
-      direction: the direction of one missing row.
-      known: (known, features), the rows that span its basis.
+      direction: the direction of one missing row off the rows known (known, features).
     Returns: its best row, with whether it is certified and why; None: no columns are
       discrete, or too few, or only known rows were reached.
     """
@@ -93,8 +88,7 @@ def complete(direction: Direction, known: Any) -> Completion | None:
         apart = lattice.distance(row)
         # Known rows are on the grid and in the span too, but aren't the target.
         if apart < distance and not lattice.spanned(row):
-            best, distance = row, apart
-            sure = lattice.sure(best, distance)
+            best, distance, sure = row, apart, lattice.sure(row, apart)
         if sure:
             break
     if best is None:
@@ -105,11 +99,9 @@ def complete(direction: Direction, known: Any) -> Completion | None:
     # With one output, an error in a known row's columns off the grid would not show.
     certified = unique and bool(settled.all()) and bool(grid.all() or direction.alone)
     if certified:
-        why = (
-            f"{lattice.equations} equations more than unknowns hold to"
-            f" {digits(lattice.equations, distance) / lattice.equations:.1f}"
-            " digits each"
-        )
+        count = lattice.equations
+        why = f"{count} equations more than unknowns hold to"
+        why += f" {digits(count, distance) / count:.1f} digits each"
     elif unique and settled.all():
         why = "with one output another error of a known row may be in what is measured"
     elif unique:
@@ -132,29 +124,14 @@ def complete(direction: Direction, known: Any) -> Completion | None:
 class Lattice:
     """The discrete columns, with the span of the known rows and the direction in them.
 
-    Attributes:
-      columns: the values that these columns take.
-      basis: the known rows' span in these columns;  scale: its units.
-      along: (features,), the direction off that span, of length one, in these units.
-      rows: (known, features), the known rows in these columns.
-      equations: number of equations minus number of unknowns.
-      error: the error of the direction.
-      mean: the known rows' mean, in units.
-      expected: the expected length off the span, by the known rows' variances.
+    `along` (features,) is the direction off the span, of length one; vectors are in the
+    units `scale` of the span's `basis`.
     """
 
     def __init__(
-        self,
-        direction: Direction,
-        rows: Float[np.ndarray, "known features"],
-        columns: Columns,
+        self, direction: Direction, rows: np.ndarray, columns: Columns
     ) -> None:
-        """Restrict a direction to the columns that are discrete.
-
-        Args:
-          direction: the direction of one missing row.
-          rows: the known rows, which span its basis.
-        """
+        """Restrict a direction and the known rows to the discrete columns."""
         grid = columns.discrete
         self._grid, self._all = grid, grid.all()
         self.rows = rows if self._all else rows[:, grid]
@@ -169,11 +146,13 @@ class Lattice:
         self._direction, self.error = direction, direction.error
         self.scale = self.basis.scale
         self.columns = columns.part(grid)
+        # Number of equations minus number of unknowns.
         self.equations = len(self.along) - len(self.basis) - 1
         self.mean = self.rows.mean(axis=0) / self.scale
         squares = np.einsum("ij,ij->j", self.rows, self.rows) / len(self.rows)
         variance = np.maximum(squares / self.scale**2 - self.mean**2, 0.0)
         share = max(1 - len(self.basis) / len(self.along), 1e-6)
+        # The expected length off the span, by the known rows' variances.
         self.expected = float(np.sqrt(variance.sum() * share))
 
     def off(self, row: np.ndarray, rounds: int = 1) -> np.ndarray:
@@ -207,8 +186,7 @@ class Lattice:
     def unique(self, row: np.ndarray, *, sums: bool) -> bool:
         """Return whether a limited search shows no other row of the grid as near.
 
-        Args:
-          sums: whether `row` may be the sum of two rows.
+        `sums`: whether `row` may be the sum of two rows.
         """
         middle = self.columns.step * (self.columns.low + self.columns.high)
         scaled = middle / self.scale
@@ -245,12 +223,7 @@ class Lattice:
 
 
 def _starts(lattice: Lattice) -> Iterator[np.ndarray]:
-    """Yield starts for the rounding, in units, cheap ones first.
-
-    First the known rows' mean, at the expected length off the span. Then the results of
-    message passing. For one-hots also the row of least sum; its length follows from the
-    groups, which sum to one.
-    """
+    """Yield starts for the rounding, in units, cheap ones first."""
     for sign in (1.0, -1.0):
         yield lattice.mean + sign * lattice.expected * lattice.along
     yield from messages(lattice)
@@ -260,6 +233,7 @@ def _starts(lattice: Lattice) -> Iterator[np.ndarray]:
     for sign in (1.0, -1.0):
         row = _of_least_sum(lattice.basis.rows, sign * lattice.along)
         if row is not None:
+            # Its length follows from the groups, which sum to one.
             yield row / np.median([(row * lattice.scale)[g].sum() for g in groups])
 
 
@@ -267,7 +241,6 @@ def _of_least_sum(rows: np.ndarray, off: np.ndarray) -> np.ndarray | None:
     """Minimise the sum of off + V^T c, no entry negative; None: infeasible.
 
     Entries are weighted by the inverse of the number of known rows V that have them.
-    A linear program in c; with the entries as unknowns it takes ten times as long.
     """
     used = (rows != 0).any(axis=0)
     some = sparse.csc_array(rows[:, used])
@@ -296,14 +269,13 @@ def _rounded(lattice: Lattice, start: np.ndarray) -> np.ndarray:
 def messages(lattice: Lattice) -> Iterator[Float[np.ndarray, " features"]]:
     """Yield expected rows, in units, by message passing with both signs.
 
-    It yields nothing if the known rows are equal, or if the values don't fit into
-    memory.
+    There are none if the known rows are equal, or the values don't fit into memory.
     """
     columns, known = lattice.columns, len(lattice.rows)
     few = columns.high - columns.low + 1
     if not (lattice.expected > 0 and float(few.max()) * len(few) <= _LARGEST):
         return
-    levels = columns.levels
+    levels = columns.low + np.arange(int(few.max()))[:, None]
     rows = np.round(lattice.rows / columns.step)
     often = np.stack([(rows == level).sum(axis=0) for level in levels])
     # Half a row is added to every level: levels that no known row has are rare.
@@ -317,12 +289,10 @@ def messages(lattice: Lattice) -> Iterator[Float[np.ndarray, " features"]]:
 def _passed(
     lattice: Lattice, levels: np.ndarray, log: np.ndarray, share: float
 ) -> np.ndarray:
-    """Pass messages from one start until they converge; return the expected row.
+    """Pass messages from one `share` until they converge; return the expected row.
 
-    Args:
-      levels: (levels, features), possible values of each column, in units.
-      log: (levels, features), logarithms of their frequencies in the known rows.
-      share: initial value of the share a.
+    `levels` (levels, features) are possible values of each column, in units, `log` the
+    logarithms of their frequencies in the known rows.
     """
     # Equations per column.
     free = 1 - len(lattice.basis) / len(lattice.along)

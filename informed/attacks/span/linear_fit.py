@@ -1,16 +1,13 @@
 """The span attack on fitted linear models: reconstruct the unknown row, with its label.
 
-`closed_form.pipelines` calls it. The model needn't be at an optimum, but needs more
-features than known rows. If labels are known, the model is refitted with the
-reconstructed row. If the coefficients are reproduced, they certify the row and its
-label, unless the row may be a sum of two. If they aren't, the model is refitted with
-the row in another place: two equal refits speak against the row, while different ones
-leave it open.
+The model needn't be at an optimum, but needs more features than known rows. If labels
+are known, the model is refitted with the reconstructed row. If the coefficients are
+reproduced, they certify the row and its label, unless the row may be a sum of two. If
+they aren't, the model is refitted with the row in another place: two equal refits speak
+against the row, while different ones leave it open.
 
 To test whether training keeps its weights in the span of its rows, we fit the model to
-a few random rows with its own settings. With plain, averaged and quasi-Newton updates,
-only rounding is off their span; Adam, an L1 penalty, and whatever else acts on each
-coordinate separately leave a large part off it.
+a few random rows with its own settings.
 """
 
 import warnings
@@ -58,13 +55,11 @@ def read(
 ) -> tuple[RowReconstruction | None, str]:
     """Reconstruct the missing row, if its direction can be completed.
 
-    A refit decides whether the row is certified. The equations alone assume a premise
-    (`Completion.premise`), and hold as well for a row that contains known ones.
-
     Args:
       model: a fitted linear model for which `applies` holds.
       known: (known, features) float64.
-      labels: (known,), as its `fit` received them; None: they are not known.
+      labels: (known,), as its `fit` received them; None: they are not known, so no
+        refit certifies the row.
     Returns: the row, or None if nothing completes it; a remark for the user.
     """
     try:
@@ -75,8 +70,7 @@ def read(
     if why:
         return None, f"The span tells nothing: {why}."
     if direction.rank > 1:
-        named = direction.untrained
-        doubt = ""
+        named, doubt = direction.untrained, ""
         if len(named) == 1:
             doubt = f" Known row {named[0]} has no share of its own in the coefficients"
             doubt += ": is it another one?"
@@ -109,17 +103,15 @@ def read(
             " or the known rows are others"
         )
     bound = row.error * np.abs(row.row).max() + 4 * EPS * np.abs(row.row)
-    return (
-        RowReconstruction(
-            value=row.row,
-            y=label,
-            certified=bool(repeats),
-            error=np.where(row.determined | bool(repeats), bound, np.inf),
-            by="span",
-            why=why,
-        ),
-        why,
+    target = RowReconstruction(
+        value=row.row,
+        y=label,
+        certified=bool(repeats),
+        error=np.where(row.determined | bool(repeats), bound, np.inf),
+        by="span",
+        why=why,
     )
+    return target, why
 
 
 def _refitted(
@@ -127,9 +119,8 @@ def _refitted(
 ) -> tuple[bool | None, Any]:
     """Return whether a refit reproduces the coefficients, and with which label.
 
-    Returns: True: it does, and no sum of rows would. False: it does not, and neither
-      order nor randomness affects training. None: undecided, because rounding,
-      randomness or order may change the refit; the label.
+    True: it does, and no sum of rows would. False: it does not, and neither order nor
+    randomness affects training. None: undecided.
     """
     classes = getattr(model, "classes_", None)
     if direction.error > _ROUNDED:
@@ -142,8 +133,7 @@ def _refitted(
         raised = direction.outputs[:, 0]
         raised = raised * np.sign(direction.vectors[0] @ (row / direction.basis.scale))
         # The row's gradients raised the output of its own class most.
-        of_row = int(raised[0] > 0) if len(raised) == 1 else int(np.argmax(raised))
-        label = classes[of_row]
+        label = classes[int(raised[0] > 0) if len(raised) == 1 else np.argmax(raised)]
     try:
         last = refit(model, known, labels, row, label)
         if not _near(model, last, direction):
@@ -172,8 +162,6 @@ def _near(one: Any, other: Any, direction: Direction) -> bool:
 def leaves_span(estimator: Any) -> str:
     """Fit a copy to random rows; return why its weights leave their span, or "".
 
-    Args:
-      estimator: a fitted estimator with `coef_`.
     Raises: LimitError: it can't be fitted to random rows, so this is unknown.
     """
     why = ""

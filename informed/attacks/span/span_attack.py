@@ -1,23 +1,17 @@
 """The attack on networks that reads the target from a first layer, as a registry row.
 
-Inputs meet the first layer first. So its weights hold the direction of the target's
-part orthogonal to (off) the span of the known records D_-, wherever training stops.
-That needs a dense layer, more features than known records, and updates that are sums of
-gradients, but no optimum. Runs and audits play it as `span`.
-
-THREAT: knows D_-, sees all weights, and reads the first layer's. Two trainings on D_-
-with one record duplicated test the updates, measure rounding, and give the layer's
-weights without the target, to be subtracted. These trainings need the code, and its
-initial weights and seed unless the layer starts at zero.
+Runs and audits play it as `span`. THREAT: knows D_-, sees all weights, and reads those
+of a dense first layer; see docs/span.md. Two trainings on D_- with one record
+duplicated test the updates, measure rounding, and give the layer's weights without the
+target, to be subtracted. These trainings need the code, and its initial weights and
+seed unless the layer starts at zero.
 
 If columns take few values (*levels*), these complete the direction to a row. Otherwise,
 or if that fails, a search by training on guesses (`guess_search`) looks for the n + 1
 numbers that n known records leave open. There is no search for tables, nor if the layer
 shows several directions. Without a row the guess is the mean of D_-.
 
-Fitted linear models of scikit-learn are attacked by `closed_form.estimator_attack`.
-
-Source: ours; docs/span.md.
+Source: ours.
 """
 
 import dataclasses
@@ -81,27 +75,20 @@ def make(config: SpanConfig, material: Material) -> "SpanAttack":
 
 @dataclasses.dataclass(kw_only=True, eq=False)
 class SpanAttack(OneByOne):
-    """Read the direction of each target, and complete it to a row.
-
-    Attributes:
-      config: the attack's settings.
-      table: the table that records are rows of; None: records are plain features.
-      stumbles: a reason for every release without a trace; grows during the attack.
-    """
+    """Read the direction of each target, and complete it to a row."""
 
     config: SpanConfig = dataclasses.field(default_factory=SpanConfig)
-    table: Table | None = None
+    table: Table | None = None  # that records are rows of; None: plain features
+    # A reason for every release without a trace; grows during the attack.
     stumbles: list[str] = dataclasses.field(default_factory=list)
 
     def each(
         self, release: Release, knowledge: Knowledge, *, key: Array
     ) -> Iterator[Reconstruction]:
-        """Attack one release after the other.
+        """Attack one release after the other; needs fixed and algorithm.
 
-        Args:
-          release: all weights of the models.
-          knowledge: D_- (`fixed`) and the algorithm are needed; for layers that don't
-            start at zero also the initialisation. Uses labels if they are known.
+        Layers that don't start at zero also need the initialisation. Uses labels.
+
         Raises: NotApplicableError: no first layer of such models can be read.
           LimitError: this tool can't read them, but another might.
         """
@@ -152,10 +139,7 @@ class SpanAttack(OneByOne):
         trained: Trained | None,
         number: int,
     ) -> tuple[Completion | None, int]:
-        """Read the row from one of the first layers; count the trainings it took.
-
-        Raises: ReconstructionImpossibleError: nothing can be read.
-        """
+        """Read the row from one of the first layers; count the trainings it took."""
         best: Completion | None = None
         directions = []
         for layer in (layer.released(theta) for layer in layers):

@@ -1,10 +1,9 @@
 """Before an integer row is certified, check that no other row explains the direction.
 
-`lattice` withholds the certificate if one may. A direction shows neither length nor
-sign, so every s z + sum m_i k_i, of the result z and known rows k_i, has the same one;
-those on the grid are *rivals*. Combinations with one or two known rows are tried, after
-an estimate of their number by chance, which saves time. Combinations with more, and
-sums of missing rows, are only estimated.
+A direction shows neither length nor sign, so every s z + sum m_i k_i, of the result z
+and known rows k_i, has the same one; those on the grid are *rivals*. Combinations with
+one or two known rows are tried, after an estimate of their number by chance, which
+saves time. Combinations with more, and sums of missing rows, are only estimated.
 """
 
 from collections.abc import Iterator
@@ -34,12 +33,8 @@ def possible(
 ) -> bool:
     """Return whether another row of the grid may have the same direction.
 
-    Args:
-      row: the reconstructed row, on the grid.
-      rows: the known rows.
-      columns: the values of the columns, all of them discrete.
-      sums: whether the row may be the sum of two missing ones, as happens if training
-        gave them equal weight.
+    `sums`: whether the row may be the sum of two missing ones, as happens if training
+    gave them equal weight. All columns are discrete.
     """
     terms = [*_BY_CHANCE, (0, (1, 1))] if sums else _BY_CHANCE
     if not len(rows):
@@ -50,30 +45,20 @@ def possible(
 
 def _tried(row: np.ndarray, rows: np.ndarray, columns: Columns) -> Iterator[bool]:
     """Yield, for every combination of few terms, whether it is on the grid."""
-    there = np.flatnonzero(rows.any(axis=1))
     for factor in _FACTORS:
         base = factor * row
         if factor != 1:
             yield bool(_on_grid(base[None], columns).any())
         half = 0.5 if factor == 0.5 else 1.0
         for sign in (1.0, -1.0):
-            yield _one(base, sign * half, rows, there, columns)
+            yield _one(base, sign * half, rows, columns)
             if half == 1:
                 yield _two(base, sign, rows, columns)
 
 
-def _one(
-    base: np.ndarray,
-    share: float,
-    rows: np.ndarray,
-    there: np.ndarray,
-    columns: Columns,
-) -> bool:
-    """Return whether the base plus a share of one of the rows is on the grid.
-
-    Args:
-      there: positions of rows that aren't zero.
-    """
+def _one(base: np.ndarray, share: float, rows: np.ndarray, columns: Columns) -> bool:
+    """Return whether the base plus a share of a row is on the grid."""
+    there = np.flatnonzero(rows.any(axis=1))
     if abs(share) == 1:
         some = _telling(base + share * rows[:_SAMPLED], columns)
     else:
@@ -132,8 +117,8 @@ def _by_chance(
 ) -> bool:
     """Return whether a combination of so many terms may be on the grid by chance.
 
-    The expected number is the number of combinations times the probability of staying
-    on the grid, a product over columns and one-hots as if these were independent.
+    The expected number is that of combinations times the probability of staying on the
+    grid, as if columns and one-hots were independent.
     """
     rng = np.random.default_rng(0)
     picked = rows[rng.integers(len(rows), size=(_DRAWN, len(signs)))]

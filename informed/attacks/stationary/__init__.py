@@ -1,8 +1,7 @@
 """Reconstruct a converged network's target without the seed: all gradients sum to zero.
 
 stationary_attack  the attack: closed form, then the most probable target
-gradients          gradients and Hessian of the penalised loss at a release, in float64
-spread             how much gradient training leaves, as a function of curvature
+gradients          gradients and Hessian of the penalised loss, and how much is left
 """
 
 from informed.attacks.stationary.stationary_attack import (

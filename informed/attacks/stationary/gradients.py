@@ -1,15 +1,22 @@
-"""Gradients of the penalised loss at released weights theta, in float64.
+"""Gradients of the penalised loss at released weights theta, and how much is left.
 
     g(theta) = sum over D_- of grad loss + (n + 1) decay theta
 
 D_- are the n known records. At a stationary point of training on D_- and the target z
 this equals -grad loss(z; theta), so the initialisation needn't be known.
-`stationary_attack` solves this equation for z.
+
+If training hasn't converged, the gradient G of all records at its end isn't zero. In
+the eigenbasis of the Hessian, E[(v_i . G)^2] = f(lambda_i) is a smooth function: steep
+directions converge first. It is learned from the adversary's own models, whose z is
+known, and weights the equations. All arrays are float64.
 """
+
+import dataclasses
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.linalg
 from jaxtyping import Array, Float
 
 from shadow.data import Examples
@@ -17,13 +24,18 @@ from shadow.training import GradientDescent, cross_entropy
 
 # Hessian-vector products per program; affects speed and memory only.
 _ROWS = 64
+# Smallest number of directions per mean: fewer follow f more closely, more cut noise.
+_BIN = 60
+# Largest number of such means.
+_MOST_BINS = 60
+# Smallest f relative to the largest, so that no direction gets unlimited weight.
+_FLOOR = 1e-24
 
 
 class PenalisedGradients:
     """Gradients of the loss of one algorithm on D_-; compiled once for all theta.
 
-    All arrays are float64. Call it under `jax.enable_x64`. `first` is the network's
-    dense first layer, or None; `closed_form` needs it.
+    Call it under `jax.enable_x64`. `closed_form` needs a dense first layer, `first`.
     """
 
     def __init__(self, algorithm: GradientDescent, fixed: Examples) -> None:
@@ -92,10 +104,7 @@ class PenalisedGradients:
         entry of dL/db is x; this is their least-squares mean. The output's bias
         gradient is softmax - one-hot.
 
-        Args:
-          gradient: the gradient of one example's loss, up to a positive factor.
-        Returns: x (pixels,), the least-squares solution; a score per label (classes,),
-          largest for the most likely label.
+        Returns: x (pixels,); a score per label (classes,), largest for the likeliest.
         """
         assert self.first is not None
         parts = self._victim.unflatten(jnp.asarray(gradient))
@@ -103,3 +112,46 @@ class PenalisedGradients:
         weights, delta = np.asarray(first["w"]), np.asarray(first["b"])
         x = weights @ delta / max(delta @ delta, np.finfo(float).tiny)
         return x, -np.asarray(parts["output"]["b"])
+
+
+Models = Float[np.ndarray, "models params"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Spread:
+    """The function f: log-linear between known curvatures, constant beyond."""
+
+    curvatures: Float[np.ndarray, " k"]  # where f is known, ascending, > 0
+    squares: Float[np.ndarray, " k"]  # f there: the mean square of G per direction
+
+    def __call__(self, curvatures: np.ndarray) -> Float[np.ndarray, " params"]:
+        """Interpolate f at the given curvatures."""
+        at = np.log(np.maximum(curvatures, self.curvatures[0]))
+        logs = np.interp(at, np.log(self.curvatures), np.log(self.squares))
+        return np.exp(logs)
+
+    @classmethod
+    def learned(cls, curvatures: Models, gradients: Models) -> "Spread":
+        """Learn f from own models' Hessian eigenvalues, and G in the eigenbases."""
+        flat = np.abs(curvatures).ravel()
+        flat = np.maximum(flat, 1e-12 * flat.max())
+        order = np.argsort(flat)
+        bins = max(1, min(_MOST_BINS, len(order) // _BIN))
+        parts = np.array_split(order, bins)
+        centres = np.array([np.exp(np.log(flat[part]).mean()) for part in parts])
+        squares = np.array([(gradients.ravel()[part] ** 2).mean() for part in parts])
+        squares = np.maximum(squares, _FLOOR * squares.max())
+        squares = np.maximum(squares, np.finfo(float).tiny)
+        # Steep directions converge first, so f falls with curvature.
+        squares = np.maximum.accumulate(squares[::-1])[::-1]
+        centres, kept = np.unique(centres, return_index=True)
+        return cls(centres, squares[kept])
+
+
+def eigenbasis(
+    hessian: Float[np.ndarray, "params params"],
+) -> tuple[Float[np.ndarray, " params"], Float[np.ndarray, "params params"]]:
+    """Return eigenvalues, and eigenvectors in columns; may overwrite `hessian`."""
+    return scipy.linalg.eigh(
+        hessian, overwrite_a=True, check_finite=False, driver="evd"
+    )

@@ -4,13 +4,12 @@ Runs play it as `stationary`. THREAT: knows the known records D_- and the traini
 algorithm A; needs neither the initialisation nor the order of mini-batches. White-box
 release.
 
-If training has converged, the gradient of the whole penalised loss is zero. The
-target's gradient is then minus that of all other records, which the adversary can
-compute: Theorem 1 of Balle et al. 2022 for networks. In a dense first layer this
-gradient gives the target in closed form. Incomplete convergence perturbs it, most in
-directions of small curvature. A few models of the adversary's own show how much (f
-below). With these weights and a Gaussian prior on images (u), Gauss-Newton finds the
-most probable target for the most likely labels:
+If training has converged, the target's gradient is minus that of all other records,
+which the adversary can compute: Theorem 1 of Balle et al. 2022 for networks. In a dense
+first layer this gradient gives the target in closed form. Incomplete convergence
+perturbs it, most in directions of small curvature. A few models of the adversary's own
+show how much (f below). With these weights and a Gaussian prior on images (u),
+Gauss-Newton finds the most probable target for the most likely labels:
 
     min_z sum_i (v_i . (g + grad loss(z)))^2 / f(lambda_i) + |u(z)|^2
 
@@ -24,7 +23,7 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from informed.adversary_runs import adversary_runs
 from informed.attacks import quantisation
@@ -32,18 +31,15 @@ from informed.attacks.attack_row import Material
 from informed.attacks.inversion import coordinates, gauss_newton, pixel_levels
 from informed.attacks.inversion.coordinates import Space
 from informed.attacks.inversion.gauss_newton import Linearised
-from informed.attacks.stationary.gradients import PenalisedGradients
-from informed.attacks.stationary.spread import Spread, eigenbasis
+from informed.attacks.stationary.gradients import PenalisedGradients, Spread, eigenbasis
 from shadow import bars, checks
 from shadow.data import Examples
 from shadow.threat import Knowledge, Reconstruction, Release
 from shadow.training import GradientDescent
 
-# Stop after a step that divides the cost by less than this. Steps train nothing here,
-# so small gains are worth it.
+# Stop after a step that divides the cost by less: steps train nothing here.
 _GIVE_UP = 1.01
-# Bound on the norm of a target's coordinates, in standard deviations per component. No
-# image of this kind is farther from the mean.
+# Bound on a target's coordinates, in standard deviations per component.
 _REACH = 2.5
 # Own models trained at once on one device; affects speed and memory only.
 _WIDTH = 16
@@ -58,7 +54,7 @@ class StationaryConfig:
 
     Attributes:
       models: number of the adversary's own models, which show how much gradient
-        training leaves; 0: the closed form alone.
+        training leaves.
       labels_tried: number of labels to solve for, the most likely first.
       steps: largest number of Gauss-Newton steps per label.
       most_params: largest number of parameters for which to compute the victim's
@@ -71,8 +67,7 @@ class StationaryConfig:
     most_params: int = 12000
 
     def __post_init__(self) -> None:
-        checks.at_least("models", self.models, 0)
-        for field in ("labels_tried", "steps", "most_params"):
+        for field in ("models", "labels_tried", "steps", "most_params"):
             checks.at_least(field, getattr(self, field), 1)
 
 
@@ -92,12 +87,7 @@ def make(config: StationaryConfig, material: Material) -> "StationaryAttack":
 
 @dataclasses.dataclass(frozen=True)
 class StationaryAttack:
-    """The attack on stationary points; see the module's docstring.
-
-    Attributes:
-      config: the attack's settings.
-      progress: whether to show a bar.
-    """
+    """The attack on stationary points; see the module's docstring."""
 
     config: StationaryConfig = dataclasses.field(default_factory=StationaryConfig)
     progress: bool = False
@@ -132,25 +122,24 @@ class StationaryAttack:
             )
         algorithm.require_plain_penalty()
         params = algorithm.victim.num_params
-        if self.config.models and params > self.config.most_params:
+        if params > self.config.most_params:
             raise checks.FieldError(
                 "algorithm",
                 f"Expected {{}} of at most {self.config.most_params} parameters, got"
-                f" {params}: its Hessian is computed. Raise most_params, or set"
-                " models=0 for the closed form.",
+                f" {params}: its Hessian is computed. Raise most_params.",
             )
         with jax.enable_x64(True):
             gradients = _gradients(algorithm, fixed)
             prior = Prior.of(fixed, knowledge.public)
-            spread = None
-            if self.config.models:
-                spread = self._learned(release, gradients, knowledge, key)
-            thetas = release.weights.astype(np.float64)
-            bar = bars.bar(
-                thetas, desc="stationary", unit=" targets", show=self.progress
+            spread = self._learned(release, gradients, knowledge, key)
+            thetas = bars.bar(
+                release.weights.astype(np.float64),
+                desc="stationary",
+                unit=" targets",
+                show=self.progress,
             )
             parts = []
-            for i, theta in enumerate(bar):
+            for i, theta in enumerate(thetas):
                 label = None if knowledge.labels is None else int(knowledge.labels[i])
                 parts.append(self._attack(theta, label, gradients, prior, spread))
         return Reconstruction.joined(parts)
@@ -191,7 +180,7 @@ class StationaryAttack:
         label: int | None,
         gradients: PenalisedGradients,
         prior: "Prior",
-        spread: Spread | None,
+        spread: Spread,
     ) -> Reconstruction:
         """Reconstruct the target of one release."""
         # The closed form: minus the gradient of all other points is the target's.
@@ -200,20 +189,17 @@ class StationaryAttack:
         image = x.reshape(prior.around.image_shape)
         labels = np.argsort(-scores)[: self.config.labels_tried]
         labels = labels if label is None else np.array([label])
-        if spread is None:
-            best = MostProbable(prior.on_levels(image), int(labels[0]), 0.0, np.inf)
-        else:
-            # The most probable target, weighted in the eigenbasis of the Hessian.
-            values, vectors = eigenbasis(gradients.hessian(theta))
-            rotation = vectors.T / np.sqrt(spread(values))[:, None]
-            targets = [
-                self._most_probable(
-                    theta, known, int(tried), gradients, prior, rotation, begin
-                )
-                for tried in labels
-                for begin in (None, np.clip(image, 0, 1))
-            ]
-            best = min(targets, key=lambda target: target.cost)
+        # The most probable target, weighted in the eigenbasis of the Hessian.
+        values, vectors = eigenbasis(gradients.hessian(theta))
+        rotation = vectors.T / np.sqrt(spread(values))[:, None]
+        targets = [
+            self._most_probable(
+                theta, known, int(tried), gradients, prior, rotation, begin
+            )
+            for tried in labels
+            for begin in (None, np.clip(image, 0, 1))
+        ]
+        best = min(targets, key=lambda target: target.cost)
         of_target = gradients.target(theta, best.image[None], np.array([best.label]))
         residual = known + of_target[0]
         return Reconstruction(
@@ -270,18 +256,13 @@ class StationaryAttack:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Prior:
-    """A Gaussian of images around the mean of each label, all with one covariance.
+    """A Gaussian of images around the mean of each label, all with one covariance."""
 
-    Attributes:
-      around: principal components of the images minus the means of their labels.
-      means: (classes, height, width, channels), mean image of each label; that of all
-        images for labels without one.
-      levels: number of levels above 0 of all pixels; None: pixels aren't discrete.
-    """
-
+    # Principal components of the images minus the means of their labels.
     around: coordinates.Coordinates
-    means: np.ndarray
-    levels: int | None
+    # Mean image of each label; that of all images for labels without one.
+    means: Float[np.ndarray, "classes height width channels"]
+    levels: int | None  # above 0, of all pixels; None: pixels aren't discrete
 
     @classmethod
     def of(cls, fixed: Examples, public: Examples | None) -> "Prior":
@@ -303,9 +284,7 @@ class Prior:
     def on_levels(self, image: np.ndarray) -> np.ndarray:
         """Round the image to the pixel levels if it lies near them.
 
-        By chance the root mean square distance from the nearest level is 0.29 of the
-        spacing. If it is half of that, a normal error of the same size reaches half a
-        level in one pixel of a thousand.
+        By chance the root mean square distance is 0.29 of the spacing.
         """
         if self.levels is None:
             return image

@@ -18,7 +18,7 @@ import informed
 import shadow
 from informed.attacks import registry
 from informed.attacks.attack_row import Material
-from informed.attacks.mean_image import MeanImage
+from informed.attacks.mean_image import mean_image
 from informed.experiment.training_settings import TrainingConfig
 from shadow.threat import Knowledge
 from uninformed import bilevel, homogeneous
@@ -192,7 +192,7 @@ def test_a_release_that_tells_nothing_is_worth_nothing(row, world):
         pytest.skip("it is the best guess")
     found = played.play(played.of_one_other())
     params = played.factory.algorithm.layout(played.parts.fixed)[-1].stop
-    guess = MeanImage()(shadow.publish(np.zeros((4, params))), played.told, key=KEY)
+    guess = mean_image(shadow.publish(np.zeros((4, params))), played.told, key=KEY)
     truth = played.parts.test.images
     errors, best = (informed.mse(truth, each.images) for each in (found, guess))
     assert errors.mean() > 0.9 * best.mean()

@@ -10,8 +10,7 @@ import informed
 import shadow
 from dp.gradient import PrivacyConfig
 from informed.attacks.stationary import StationaryAttack, StationaryConfig
-from informed.attacks.stationary.gradients import PenalisedGradients
-from informed.attacks.stationary.spread import Spread, eigenbasis
+from informed.attacks.stationary.gradients import PenalisedGradients, Spread, eigenbasis
 from informed.experiment.training_settings import TrainingConfig
 from shadow import checks
 
@@ -139,12 +138,9 @@ def test_no_seed_is_needed_near_a_stationary_point(parts, released):
     factory, release = released
     told = factory.knowledge(public=parts.shadow)
     assert told.initialisation is None
-    attacks = [StationaryConfig(models=0), StationaryConfig(models=6)]
-    closed, found = (StationaryAttack(each)(release, told, key=KEY) for each in attacks)
-    errors = [informed.mse(parts.test.images, each.images) for each in (closed, found)]
+    found = StationaryAttack(StationaryConfig(models=6))(release, told, key=KEY)
     np.testing.assert_array_equal(found.labels, parts.test.labels)
-    assert np.median(errors[1]) < 1e-4
-    assert np.median(errors[1]) <= np.median(errors[0])
+    assert np.median(informed.mse(parts.test.images, found.images)) < 1e-4
     assert (found.expected_mse > 0).all()
     assert found.certified is None, "no certificate is claimed"
 

@@ -165,18 +165,9 @@ def test_a_loosely_solved_model_says_so():
             linear_model.LogisticRegression(fit_intercept=False),
             "without intercept.*residual is unknown",
         ),
-        (
-            linear_model.LogisticRegression(l1_ratio=1.0, solver="saga"),
-            "l1 penalty",
-        ),
-        (
-            linear_model.PoissonRegressor(fit_intercept=False),
-            "without intercept",
-        ),
-        (
-            linear_model.LinearRegression(fit_intercept=False),
-            "needs target_label",
-        ),
+        (linear_model.LogisticRegression(l1_ratio=1.0, solver="saga"), "l1 penalty"),
+        (linear_model.PoissonRegressor(fit_intercept=False), "without intercept"),
+        (linear_model.LinearRegression(fit_intercept=False), "needs target_label"),
         (linear_model.LinearRegression(positive=True), "positive=True"),
     ],
     ids=lambda value: str(value),

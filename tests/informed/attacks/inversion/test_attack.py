@@ -25,6 +25,7 @@ from shadow.threat import Reconstruction
 
 QUICK = Inversion(config=InversionConfig(stages=(16,), levels=False, clouds=5))
 ON_LEVELS = Inversion(config=InversionConfig(stages=(16,)))
+SHUFFLED = {"batch_size": 51, "momentum": 0.0, "shuffling": "unknown"}
 KEY = jax.random.key(0)
 
 
@@ -178,20 +179,10 @@ def test_several_unknown_points(parts):
     first, last = parts.test.take(slice(0, 1)), parts.shadow.take(np.array([other]))
     public = parts.shadow.take(np.delete(np.arange(600), other))
     factory = make(parts, epochs=40)
-    larger = dataclasses.replace(
-        factory,
-        fixed=dataclasses.replace(
-            parts.fixed,
-            images=np.concatenate([parts.fixed.images, first.images]),
-            labels=np.concatenate([parts.fixed.labels, first.labels]),
-        ),
-    )
+    larger = dataclasses.replace(factory, fixed=parts.fixed.joined(first))
     release = publish(larger.train(last))
     (found,) = QUICK.several(
-        release,
-        factory.knowledge(public=public),
-        np.array([[label, label]]),
-        key=KEY,
+        release, factory.knowledge(public=public), np.array([[label, label]]), key=KEY
     )
     truth = np.concatenate([first.images, last.images])
     either = [
@@ -223,12 +214,7 @@ def test_levels_undo_the_rounding_of_weights(form, parts):
     factory = make(parts, epochs=60)
     release = in_fewer_bits(factory, targets, form)
     found = invert(
-        factory,
-        parts,
-        targets,
-        release=release,
-        labels=targets.labels,
-        using=ON_LEVELS,
+        factory, parts, targets, release=release, labels=targets.labels, using=ON_LEVELS
     )
     np.testing.assert_array_equal(found.images, targets.images)
     assert found.certified.all()
@@ -238,14 +224,7 @@ def test_levels_undo_the_rounding_of_weights(form, parts):
 def unordered(parts):
     """Half batches in an order that nobody is told, and four targets."""
     targets, public = parts.shadow.take(slice(0, 4)), parts.shadow.take(slice(4, None))
-    factory = make(
-        parts,
-        epochs=20,
-        batch_size=51,
-        learning_rate=0.02,
-        momentum=0.0,
-        shuffling="unknown",
-    )
+    factory = make(parts, epochs=20, learning_rate=0.02, **SHUFFLED)
     assert factory.knowledge().training_key is None
     return factory, dataclasses.replace(parts, shadow=public), targets
 
@@ -272,15 +251,7 @@ def test_finding_10_levels_certify_nothing_where_the_order_is_not_told(parts):
     """
     one = parts.shadow.take(slice(0, 1))
     parts = dataclasses.replace(parts, shadow=parts.shadow.take(slice(4, None)))
-    factory = make(
-        parts,
-        epochs=40,
-        batch_size=51,
-        learning_rate=0.001,
-        momentum=0.0,
-        widths=(32,),
-        shuffling="unknown",
-    )
+    factory = make(parts, epochs=40, learning_rate=0.001, widths=(32,), **SHUFFLED)
     beside = np.where(one.images < 1, one.images + np.float32(0.06 / 16), one.images)
     both = one.joined(dataclasses.replace(one, images=beside))
     using = dataclasses.replace(
@@ -350,13 +321,8 @@ def test_a_wrong_initialisation_is_not_certified(parts):
 def test_a_fixed_set_that_lacks_a_point_is_not_certified(parts):
     factory = make(parts, epochs=20)
     targets = parts.test.take(slice(0, 1))
-    found = invert(
-        factory,
-        parts,
-        targets,
-        fixed=parts.fixed.take(slice(1, None)),
-        labels=targets.labels,
-    )
+    fewer = parts.fixed.take(slice(1, None))
+    found = invert(factory, parts, targets, fixed=fewer, labels=targets.labels)
     assert not found.certified.any()
 
 

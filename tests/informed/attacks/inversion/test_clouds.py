@@ -92,18 +92,16 @@ def kinked(rng, unknowns, outputs=60):
     return function, truth, function(truth[None])[0]
 
 
+def search(function, aim, at, rng, *, rounds=150, points=48, **options):
+    settings = {"rounds": rounds, "points": points, "rng": rng, **options}
+    return clouds.minimise(function, aim, begun(function, at), **settings)
+
+
 @pytest.mark.parametrize("unknowns", [4, 12])
 def test_a_planted_point_behind_kinks_and_jumps(unknowns, rng):
     """Derivatives of its pieces point elsewhere; clouds come near in all directions."""
     function, truth, aim = kinked(rng, unknowns)
-    found = clouds.minimise(
-        function,
-        aim,
-        begun(function, np.zeros(unknowns)),
-        rounds=150,
-        points=48,
-        rng=rng,
-    )
+    found = search(function, aim, np.zeros(unknowns), rng)
     assert np.linalg.norm(truth) > 0.5
     assert np.linalg.norm(found.u - truth) < 0.02
     np.testing.assert_allclose(found.value, function(found.u[None])[0], atol=1e-9)
@@ -121,14 +119,8 @@ def test_kinks_that_move_many_outputs_together_are_seen_through(rng):
         return us @ matrix + np.sin(997 * us @ across) @ jumps
 
     truth = rng.normal(size=8)
-    found = clouds.minimise(
-        function,
-        function(truth[None])[0],
-        begun(function, np.zeros(8)),
-        points=48,
-        rounds=12,
-        rng=rng,
-    )
+    aim = function(truth[None])[0]
+    found = search(function, aim, np.zeros(8), rng, rounds=12)
     assert np.linalg.norm(found.u - truth) < 0.05
 
 
@@ -168,13 +160,11 @@ def test_only_allowed_points_are_run_and_likely_ones_end_it(rng):
         return function(us)
 
     aim = function(truth[None])[0]
-    found = clouds.minimise(
+    found = search(
         recorded,
         aim,
-        begun(function, np.zeros(6)),
-        rounds=150,
-        points=48,
-        rng=rng,
+        np.zeros(6),
+        rng,
         allowed=lambda us: np.clip(us, -1, 1),
         likely=lambda us: np.clip(np.round(us, 1), -1, 1),
         explained=lambda residual: not residual.any(),
@@ -202,14 +192,13 @@ def test_a_search_that_stalls_is_heated(rng):
 
     ends = []
     for heats in (0, 6):
-        found = clouds.minimise(
+        found = search(
             runs,
             runs(truth[None])[0],
-            begun(runs, truth + 0.3 * rng.standard_normal(5)),
-            rounds=150,
+            truth + 0.3 * rng.standard_normal(5),
+            np.random.default_rng(1),
             points=16,
             heats=heats,
-            rng=np.random.default_rng(1),
             likely=lambda us: np.round(4 * us) / 4,
         )
         ends.append(np.abs(found.u - truth).max())
@@ -228,17 +217,9 @@ def test_runs_that_diverge_are_left_out(rng):
     def nowhere(us):
         return np.full((len(us), 3), np.nan)
 
-    found = clouds.minimise(
-        broken, aim, begun(broken, np.zeros(4)), rounds=150, points=48, rng=rng
-    )
+    found = search(broken, aim, np.zeros(4), rng)
     assert np.linalg.norm(found.u - truth) < 0.05
-    lost = clouds.minimise(
-        nowhere,
-        np.zeros(3),
-        begun(nowhere, np.zeros(4)),
-        rounds=150,
-        rng=rng,
-    )
+    lost = search(nowhere, np.zeros(3), np.zeros(4), rng)
     np.testing.assert_array_equal(lost.u, 0)
 
 

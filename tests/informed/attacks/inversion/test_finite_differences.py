@@ -47,10 +47,7 @@ def test_finite_differences_are_slopes(parts, rng):
     )
     training = TrainingConfig(epochs=15)
     factory = shadow.Factory(
-        algorithm=training.algorithm(victim),
-        fixed=parts.fixed,
-        key=KEY,
-        width=4,
+        algorithm=training.algorithm(victim), fixed=parts.fixed, key=KEY, width=4
     )
     told = factory.knowledge()
     settings = {"width": 8, "draws": 2, "key": KEY}

@@ -18,19 +18,17 @@ def whole(matrix):
     return Linearised(matrix, np.eye(matrix.shape[1]))
 
 
+def minimise(residuals, linearise, at, *, steps=20, enough=0.0, prior=0.0, **limits):
+    (start,) = gauss_newton.evaluate(residuals, at[None], prior)
+    limits |= {"steps": steps, "enough": enough, "prior": prior}
+    return gauss_newton.minimise(residuals, linearise, start, **limits)[0]
+
+
 @pytest.mark.parametrize("prior", [0.0, 3.0])
 def test_linear_least_squares_in_closed_form(prior, rng):
     matrix, offset, residuals = linear(rng)
-    start = gauss_newton.evaluate(residuals, np.ones((1, 6)), prior)[0]
-    found, _ = gauss_newton.minimise(
-        residuals,
-        lambda u: whole(matrix),
-        start,
-        steps=20,
-        enough=0.0,
-        give_up=1 + 1e-12,
-        prior=prior,
-    )
+    at, limits = np.ones(6), {"give_up": 1 + 1e-12, "prior": prior}
+    found = minimise(residuals, lambda u: whole(matrix), at, **limits)
     expected = np.linalg.solve(matrix.T @ matrix + prior * np.eye(6), matrix.T @ offset)
     np.testing.assert_allclose(found.u, expected, atol=1e-4)
     if prior:
@@ -50,10 +48,8 @@ def test_a_curved_valley_as_scipy(rng):
         calls.append(u)
         return whole(np.array([[-20 * u[0], 10.0], [-1.0, 0.0]]))
 
-    start = gauss_newton.evaluate(residuals, np.array([[-1.2, 1.0]]), 0.0)[0]
-    found, _ = gauss_newton.minimise(
-        residuals, linearise, start, steps=60, enough=1e-24, give_up=1.0
-    )
+    at, limits = np.array([-1.2, 1.0]), {"steps": 60, "enough": 1e-24, "give_up": 1.0}
+    found = minimise(residuals, linearise, at, **limits)
     theirs = optimize.least_squares(lambda u: residuals(u[None])[0], [-1.2, 1.0])
     np.testing.assert_allclose(found.u, theirs.x, atol=1e-8)
     assert len(calls) < theirs.njev + 10
@@ -63,10 +59,7 @@ def test_where_training_diverges_no_step_goes(rng):
     def residuals(us):
         return np.where(us > 0.5, np.nan, us - 2)
 
-    start = gauss_newton.evaluate(residuals, np.zeros((1, 1)), 0.0)[0]
-    found, _ = gauss_newton.minimise(
-        residuals, lambda u: whole(np.eye(1)), start, steps=5, enough=0.0, give_up=1.1
-    )
+    found = minimise(residuals, lambda u: whole(np.eye(1)), np.zeros(1), give_up=1.1)
     assert np.isfinite(found.cost)
     assert found.u[0] <= 0.5
 
@@ -79,16 +72,8 @@ def test_no_point_beyond_reach(rng):
         seen.append(np.linalg.norm(us, axis=1).max())
         return us - 5.0
 
-    start = gauss_newton.evaluate(residuals, np.zeros((1, 3)), 0.0)[0]
-    found, _ = gauss_newton.minimise(
-        residuals,
-        lambda u: whole(np.eye(3)),
-        start,
-        steps=9,
-        enough=0.0,
-        give_up=1.0001,
-        reach=2.0,
-    )
+    limits = {"steps": 9, "give_up": 1.0001, "reach": 2.0}
+    found = minimise(residuals, lambda u: whole(np.eye(3)), np.zeros(3), **limits)
     assert max(seen) <= 2.0 + 1e-9
     np.testing.assert_allclose(found.u, 2 / np.sqrt(3), rtol=1e-3)
 

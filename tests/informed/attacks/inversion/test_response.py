@@ -108,10 +108,7 @@ def pieces(split):
             response.Loss(victim.first, unravel, len(images) + 1),
             w,
             flat,
-            (
-                images,
-                labels,
-            ),
+            (images, labels),
         )
 
 
@@ -165,9 +162,7 @@ def test_derivatives_by_response_may_be_farther_off(
     )
     training = TrainingConfig(epochs=2)
     factory = shadow.Factory(
-        algorithm=training.algorithm(victim),
-        fixed=split.fixed,
-        key=jax.random.key(7),
+        algorithm=training.algorithm(victim), fixed=split.fixed, key=jax.random.key(7)
     )
     told = factory.knowledge(public=split.shadow)
     shared = SharedMeasurements(InversionConfig(), told, jax.random.key(5))

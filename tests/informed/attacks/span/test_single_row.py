@@ -12,13 +12,7 @@ from sklearn.base import clone
 import informed
 from informed.attacks import quantisation, span
 from informed.attacks.impossible import LimitError, ReconstructionImpossibleError
-from informed.attacks.span import (
-    basis,
-    columns,
-    direction,
-    lattice,
-    linear_fit,
-)
+from informed.attacks.span import basis, columns, direction, linear_fit
 
 MODELS = {
     "logistic": linear_model.LogisticRegression(),
@@ -42,9 +36,8 @@ def genotypes(seed, rows=61, features=600):
 def traits(rows, seed, classes=2):
     """Labels that depend on some of the columns."""
     rng = np.random.default_rng(seed + 1000)
-    score = rows @ (
-        rng.standard_normal(rows.shape[1]) * (rng.random(rows.shape[1]) < 0.1)
-    )
+    effects = rng.standard_normal(rows.shape[1])
+    score = rows @ (effects * (rng.random(rows.shape[1]) < 0.1))
     order = np.argsort(np.argsort(score))
     return order * classes // len(rows)
 
@@ -54,6 +47,10 @@ def fitted(name, rows, labels):
     if name.startswith("ridge"):
         labels = labels + np.random.default_rng(0).standard_normal(len(labels))
     return clone(MODELS[name]).fit(rows, labels)
+
+
+def completed(model, known):
+    return span.complete(span.read(model.coef_, known), known)
 
 
 def sine(direction, row):
@@ -130,9 +127,7 @@ def test_wrong_known_rows_give_no_certificate(wrong, seed):
         known[seed, seed] = (known[seed, seed] + 1) % 3
     else:
         known = known[1:]
-    direction = span.read(model.coef_, known)
-    found = span.complete(direction, known)
-    assert not found.certified
+    assert not completed(model, known).certified
 
 
 def test_a_row_that_an_exchange_of_known_rows_explains_as_well_is_not_certified():
@@ -142,9 +137,7 @@ def test_a_row_that_an_exchange_of_known_rows_explains_as_well_is_not_certified(
     rows[1] = rows[0]
     rows[0, :3], rows[1, :3], rows[-1, :3] = 1, 0, 1
     model = fitted("logistic", rows, traits(rows, 6))
-    direction = span.read(model.coef_, rows[:-1])
-    found = lattice.complete(direction, rows[:-1])
-    assert not found.certified
+    assert not completed(model, rows[:-1]).certified
 
 
 def in_bytes(weights):
@@ -158,10 +151,7 @@ def in_bytes(weights):
         ("float32", np.float32),
         ("float16", np.float16),
         ("4 decimals", lambda w: np.round(w, 4)),
-        (
-            "steps of",
-            in_bytes,
-        ),
+        ("steps of", in_bytes),
     ],
 )
 def test_rounding_is_measured_and_the_error_follows_it(name, written):
@@ -220,7 +210,7 @@ def test_a_table_of_categories_whole_numbers_and_measurements():
     assert not told.discrete[-3:].any()
     for classes in (2, 4):
         model = fitted("logistic", rows, traits(rows, 1, classes))
-        found = span.complete(span.read(model.coef_, rows[:-1]), rows[:-1])
+        found = completed(model, rows[:-1])
         assert np.array_equal(found.row[:-3], rows[-1, :-3])
         assert np.abs(found.row[-3:] - rows[-1, -3:]).max() < 1e-6
         # With one output an error of a known measurement would look like this.
@@ -233,7 +223,7 @@ def test_an_altered_measurement_gives_no_certificate():
     model = fitted("logistic", rows, traits(rows, 2))
     known = rows[:-1].copy()
     known[5, -1] += 0.3
-    found = span.complete(span.read(model.coef_, known), known)
+    found = completed(model, known)
     assert np.array_equal(found.row[:-4], rows[-1, :-4])
     assert not found.certified
     answer = informed.reconstruct_sklearn(model, known, traits(rows, 2)[:-1])
@@ -265,7 +255,7 @@ def test_rows_that_break_the_premise_are_not_certified_without_it(kind):
         rows[-1] = rows[-1] + rows[0] if kind == "a known row added" else -rows[-1]
     labels = traits(rows, 3)
     model = fitted("logistic", rows, labels)
-    found = span.complete(span.read(model.coef_, rows[:-1]), rows[:-1])
+    found = completed(model, rows[:-1])
     if found.certified:
         assert "whole numbers" in found.premise or "columns take" in found.premise
     answer = informed.reconstruct_sklearn(model, rows[:-1], labels[:-1])
@@ -278,7 +268,7 @@ def test_a_grid_of_few_columns_settles_nothing():
     rows[:, :40] = 0.0
     rows[np.arange(40), np.arange(40)] = 1.0
     model = fitted("logistic", rows, traits(rows, 13, classes=3))
-    found = lattice.complete(span.read(model.coef_, rows[:-1]), rows[:-1])
+    found = completed(model, rows[:-1])
     assert found is None or not found.certified
 
 
@@ -353,14 +343,10 @@ def test_projections_against_numpy(seed, rows, repeated, power):
 
 
 def test_two_rows_of_one_direction_each_are_told_apart():
-    direction = span.read(
-        fitted("logistic", genotypes(12), traits(genotypes(12), 12)).coef_,
-        genotypes(12)[:-1],
-    )
-    two = dataclasses.replace(
-        direction, vectors=np.eye(2, 600), outputs=np.ones((1, 2))
-    )
-    assert lattice.complete(two, genotypes(12)[:-1]) is None
+    rows = genotypes(12)
+    one = span.read(fitted("logistic", rows, traits(rows, 12)).coef_, rows[:-1])
+    two = dataclasses.replace(one, vectors=np.eye(2, 600), outputs=np.ones((1, 2)))
+    assert span.complete(two, rows[:-1]) is None
 
 
 def test_dark_and_black_and_white_pixels_are_bytes_as_the_others():
