@@ -12,7 +12,7 @@ Checked: tests/uninformed/test_weights_file.py.
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import jax
@@ -103,8 +103,9 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
             " PyTorch: safetensors.torch.save_file(model.state_dict(),"
             ' "victim.safetensors").'
         )
-    read = files.read_arrays if path.suffix == ".npz" else safetensors.read
-    read = _checkpoint if path.is_dir() else read
+    read: Callable[[Path], dict[str, np.ndarray]] = safetensors.read
+    if path.is_dir() or path.suffix == ".npz":
+        read = _checkpoint if path.is_dir() else files.read_arrays
     # Texts describe the others, as in files of ours.
     arrays = {name: a for name, a in read(path).items() if a.dtype.kind != "U"}
     for name, array in arrays.items():
