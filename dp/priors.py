@@ -11,8 +11,9 @@ parts of the target, such as its label or some of its columns (`given`,
 `gaussian_given`, `side_information`). An attack that knows more than kappa allows for
 may seem to violate a bound that holds.
 
-Every number has to be finite: a record that is NaN is near to nothing, so it would make
-kappa too small. Formulas are in log space, so that nothing underflows to kappa = 0.
+Every number of a record has to be finite: a record that is NaN is near to nothing, so
+it would make kappa too small. Formulas are in log space, so that nothing underflows to
+kappa = 0.
 
 Sources: Balle, Cherubin and Hayes 2022, Section VII; confidence bounds derived.
 """
@@ -158,7 +159,8 @@ def _log_gammainc(a: float, log_x: float) -> float:
 def _log_betainc(a: float, b: float, log_x: float) -> float:
     """Compute the log of the regularised incomplete beta function, from log x.
 
-    Where it underflows by a series; where x does, a term below rounding is dropped.
+    Where the function underflows, by a series; where x underflows too, the series is 1
+    up to rounding.
     """
     x = math.exp(log_x)
     value = special.betainc(a, b, x)
@@ -309,8 +311,9 @@ def gaussian_given(
     """Bound kappa of a normal prior given some coordinates of the target.
 
     The others are normal around their conditional mean, whatever the values are, with
-    the covariance's Schur complement, bounded by `gaussian_covariance`. All rounding
-    counts as knowledge.
+    the covariance's Schur complement. Its kappa is bounded by `gaussian_covariance`.
+    Variances are lessened by all that rounding may have added, so that kappa is never
+    too small.
 
     Args:
       eta: Euclidean threshold; known coordinates are guessed without error.
@@ -329,8 +332,7 @@ def gaussian_given(
     if not free.any():
         return 0.0
     rest, slack = covariance[np.ix_(free, free)], 0.0
-    # In units of their standard deviations, or columns of small numbers would count as
-    # unknown beside columns of large ones. A constant column tells nothing.
+    # A constant column tells nothing, and has no deviation to scale by.
     mask &= np.diagonal(covariance) > 0
     if mask.any():
         rest, slack = conditional.schur_complement(covariance, mask, free)
@@ -391,8 +393,9 @@ def empirical(
 
     The largest observed frequency is no bound: taking the maximum inflates it, and
     centres among the draws alone deflate it. Upper bound: if kappa is larger than
-    1 - (delta/2)^(1/n) some draw lies in the best ball, and twice its radius around
-    that draw covers it. Lower bound: the best centre of one half, counted in the other.
+    1 - (delta/2)^(1/n), then with probability 1 - delta/2 some draw lies in the best
+    ball, and twice its radius around that draw covers it. Lower bound: the best centre
+    of one half, counted in the other.
 
     Args:
       sample: at least 4 draws, all finite.
@@ -422,7 +425,7 @@ def empirical(
 
 
 def empirical_high(n: int, most_neighbours: int, delta: Number) -> float:
-    """Bound kappa from above at confidence 1 - delta, for `empirical`, from n draws.
+    """Bound kappa, not its log, from above at confidence 1 - delta, from n draws.
 
     At most `most_neighbours` other draws are within 2 eta of any of them.
 
@@ -446,7 +449,11 @@ def _within(
     *,
     at_most: bool,
 ) -> Int[np.ndarray, " centres"]:
-    """Count points within eta of each centre: at most, or at least so many."""
+    """Count points within eta of each centre.
+
+    Rounding may only add points (`at_most`: the count is an upper limit), or else only
+    remove them.
+    """
     lengths = np.sum(points**2, axis=1)
     totals = []
     for start in range(0, len(centres), _ROWS):

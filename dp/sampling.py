@@ -23,7 +23,7 @@ SAMPLINGS = ("poisson", "allocation", "shuffled", "fixed")
 Run = (
     Gaussian | PoissonGaussian | FixedSizeGaussian | RevealedGaussian | RandomAllocation
 )
-# Every bound assumes it: an adversary who knows the noise can subtract it.
+# For bounds that count no other secret. Whoever knows the noise can subtract it.
 _NOISE_ALONE = "Only the noise has to be secret, with the seed that it is drawn from"
 
 
@@ -43,7 +43,8 @@ class Batches:
         "poisson": every record with probability B / N, independently of all else, and
           in secret.
         "allocation": each epoch every record joins one random step, independently of
-          all other records, and in secret. Sizes of batches vary around B.
+          all other records, and in secret. Sizes of batches vary
+          around N / ceil(N / B).
         "shuffled": each epoch is a new order, or always the same one, cut into batches,
           so a record takes part in exactly one step an epoch. Only the noise has to be
           secret: the bound holds against an adversary who knows the order, and doesn't
@@ -82,7 +83,7 @@ class Batches:
 
     @property
     def sampling_probability(self) -> float:
-        """Return the probability of a record to be in a step: B / N or 1 / steps."""
+        """A record's probability to be in a step: B / N, or 1 / steps_an_epoch."""
         if self.sampling == "allocation":
             return 1 / self.steps_an_epoch
         return self.batch / self.records
@@ -150,8 +151,8 @@ class Assumption:
 
     Attributes:
       text: the assumption in words.
-      otherwise: (a condition in words, the mechanism that holds under it); empty where
-        nothing is assumed of the batches.
+      otherwise: pairs (a condition in words, the mechanism whose bound holds under it);
+        may be empty.
     """
 
     text: str
@@ -205,7 +206,7 @@ def assumption(run: Run, *, epochs: int | None = None) -> Assumption:
 
 
 def _allocated(run: RandomAllocation) -> Assumption:
-    """State what secret allocation assumes; if known, a record's steps count."""
+    """State what secret allocation assumes, and what holds if it is known."""
     joins = f"joins one of {run.steps} steps of an epoch, {_times(run.epochs)} in all"
     if run.relation == "replace_one":
         counted = "under replace_one allocation isn't counted as protection"
@@ -226,7 +227,7 @@ def _allocated(run: RandomAllocation) -> Assumption:
 def _instead(
     run: PoissonGaussian | FixedSizeGaussian | RevealedGaussian, epochs: int | None
 ) -> tuple[tuple[str, Gaussian | RevealedGaussian], ...]:
-    """List mechanisms with the same noise and steps but other ways to draw batches."""
+    """List mechanisms of the same training if batches are drawn otherwise, or known."""
     q = float(run.sampling_probability)
     if epochs is None:
         # An epoch that drops its incomplete last batch has floor(1 / q) steps. Then the

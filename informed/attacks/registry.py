@@ -1,10 +1,10 @@
 """The registry of attacks by name: what each sees, knows and gives, when it applies.
 
-A new attack is one file with a callable of one of the protocols in `shadow.threat`, a
+A new attack is one file with a callable of one of the protocols that `Row` lists, a
 frozen dataclass of settings, and one row here, or a call of `register` from the user's
 own module. Everything else picks it up by its name: `informed attacks`, runs
-(`config.attacks.NAME = {"type": ...}`), reports, the contract test, and audits if its
-row has a share of the time.
+(`config.attacks.NAME = {"type": ...}`) and, if its row has a share of the time, audits
+(both: reconstruction attacks only), reports and the contract test.
 """
 
 from collections.abc import Mapping
@@ -69,7 +69,7 @@ _TRAINED: dict[str, Any] = {
 for _row in (
     Row(
         name="mean_image",
-        about="the best guess without the release: the mean public image",
+        about="the best guess without the release: the mean known image",
         make="informed.attacks.mean_image:make",
         sees="nothing",
         knows=("fixed",),
@@ -101,7 +101,7 @@ for _row in (
         applies="informed.attacks.span:applies",
         remedy="only noise in training bounds it (`informed calibrate`); rounded"
         " weights mostly give it away as well",
-        # Takes about 24 s per record of letters with a PyTorch training function.
+        # Takes about 24 s per record of 784 pixels with a PyTorch training function.
         share=0.2,
         revision=2,
     ),

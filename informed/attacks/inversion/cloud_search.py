@@ -83,7 +83,7 @@ class CloudSearch:
         space, runs = self.problem.space, self.problem.runs
         few = state.slopes is None and len(state.u) > clouds.POINTS
         if few and isinstance(runs, Differentiated) and self._local(state.u) is None:
-            # Clouds have fewer points than slopes, so begin with a guess of the slopes.
+            # Clouds of few points find many slopes badly, so begin with a guess.
             images = space.images(state.u)
             slopes = runs.slopes(images, space.labels, space.basis).T
             state = dataclasses.replace(state, slopes=slopes)

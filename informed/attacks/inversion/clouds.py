@@ -1,16 +1,18 @@
 """Least squares by clouds of training runs: for functions with kinks or no derivatives.
 
-A *cloud* is a set of random points around the best guess at which the function, here
-training, is run. Near a kink, a derivative is the slope of one piece only. A step needs
-the slope on the scale of the present error, so we regress the cloud's values on its
-points (`cloud_regression`). As the guess improves, the cloud shrinks.
+`cloud_search` calls it: the function maps coordinates of an image, in standard
+deviations, to trained weights; the aim are the released ones. A *cloud* is a set of
+random points around the present guess at which the function is run. Near a kink, a
+derivative is the slope of one piece only. A step needs the slope on the scale of the
+present error, so we regress the cloud's values on its points (`cloud_regression`). As
+the guess improves, the cloud shrinks.
 
 The step starts from the regression's own value at the centre, which averages over
 kinks. Candidates along the step and the cloud's points are compared by running them.
 Many small gains in a small cloud may be fitted noise, far from the solution. When
 progress stalls, we cast a large cloud around the best point so far and continue from
-there, even if that is farther away ("heating"). We then also try likely points within
-the step's estimated error.
+there, even if that is farther away ("heating"). We then also try likely points, such
+as whole levels, at one to four times the step's standard error.
 
 Source: ours.
 """
@@ -24,8 +26,8 @@ from jaxtyping import Float
 from informed.attacks.inversion import cloud_regression
 
 Function = Callable[[np.ndarray], np.ndarray]
-# Smallest and largest number of points of a cloud; between these twice as many as there
-# are slopes to find. Slopes are kept from cloud to cloud.
+# Smallest and largest number of points of a cloud that isn't heated; between these
+# twice as many as there are slopes to find. Slopes are kept from cloud to cloud.
 POINTS, _MOST_POINTS = 96, 256
 # Radius of the first cloud, in standard deviations of the unknowns.
 _RADIUS = 0.7
@@ -35,9 +37,10 @@ _REACH = 2.0
 # Smallest and largest factor by which the radius changes from cloud to cloud. Faster
 # shrinking leaves the radius below the error, where searches stall.
 _SHRINK, _GROW = 0.4, 1.3
-# Factor on the radius if no point was nearer.
+# Largest factor on the radius if no point was nearer, and the factor if training
+# diverged at nearly all of them.
 _FAILED = 0.8
-# A search stalls if neither distance nor error falls below this share of its best.
+# A cloud gains if distance or error falls below this share of that at the last gain.
 _GAIN = 0.8
 # Clouds in a row without a gain after which the search is heated: a large cloud is cast
 # around the nearest point so far. How often that happens before the search ends.
@@ -55,13 +58,13 @@ class CloudState:
     u: Float[np.ndarray, " unknowns"]  # the nearest point so far
     value: Float[np.ndarray, " outputs"]  # the function there
     centre: Float[np.ndarray, " unknowns"]  # centre of the next cloud
-    # Those of the last cloud's regression, or a first guess.
+    # Slopes by the last cloud's regression, or a first guess of them; None: none yet.
     slopes: Float[np.ndarray, "features outputs"] | None
-    # All slopes there, known ones included.
+    # All slopes around the centre of the last cloud, also those that weren't regressed.
     jacobian: Float[np.ndarray, "unknowns outputs"]
     radius: float = _RADIUS  # radius of the next cloud
-    # Distance to the solution that the last cloud suggests, in standard deviations of
-    # the unknowns; far above 1, the start was unsuccessful.
+    # `_REACH` times the error per unknown that the last cloud suggests, in standard
+    # deviations; far above 1, the start was unsuccessful.
     error: float = np.inf
 
     @classmethod

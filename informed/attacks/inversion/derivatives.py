@@ -79,7 +79,7 @@ class DifferentiatedPrograms(Programs):
 
     @functools.cached_property
     def in_span(self) -> SpanPrograms | None:
-        """Derivatives in the span of the data; None: A doesn't train there."""
+        """Derivatives in the span of the data; None: not there, or theta_0 unknown."""
         able = self.algorithm.capabilities.in_span
         if not able or self.initialisations is None:
             return None

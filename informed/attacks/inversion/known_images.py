@@ -1,4 +1,8 @@
-"""Statistics of the images that the adversary has: ranges, means and pixel levels."""
+"""What an inversion takes from the images that the adversary has.
+
+Means to start at, principal components to search in, and levels to round to.
+`shared_measurements` makes it once from D_- and public images.
+"""
 
 import dataclasses
 import functools
@@ -16,7 +20,7 @@ class KnownImages:
 
     images: Float[np.ndarray, "known height width channels"]
     labels: Int[np.ndarray, " known"]
-    # Pixels that are zero in all of D_-, behind which a dense first layer has weights.
+    # Pixels that are zero in all of D_-, if they feed a dense first layer; else none.
     never_lit: Bool[np.ndarray, " pixels"]
     use_levels: bool = True  # whether to look for the few values of digital pixels
 
@@ -26,13 +30,13 @@ class KnownImages:
         return self.images[members] if members.any() else self.images
 
     def mean(self, label: int) -> Float[np.ndarray, "height width channels"]:
-        """Return the mean image of a class; pixels that D_- never lights are black."""
+        """Return the mean image of a class; `never_lit` pixels are black."""
         mean = self.of_class(label).mean(axis=0)
         return np.where(self.never_lit.reshape(mean.shape), 0, mean)
 
     @functools.cached_property
     def levels(self) -> int | None:
-        """Number of levels above zero of all pixels; None: pixels aren't discrete."""
+        """Number of levels above zero; None: not discrete, or levels aren't wanted."""
         return pixel_levels.above_zero(self.images) if self.use_levels else None
 
     @functools.cached_property
@@ -42,7 +46,7 @@ class KnownImages:
 
     @functools.cached_property
     def constant(self) -> Bool[np.ndarray, " pixels"]:
-        """Columns that are the same in all images."""
+        """Pixels (of tables: columns) that hardly vary over all images."""
         flat = self.images.reshape(len(self.images), -1).astype(np.float64)
         return flat.std(axis=0) < coordinates.SMALLEST_DEVIATION
 
@@ -53,6 +57,6 @@ class KnownImages:
 
     @functools.cached_property
     def free_coordinates(self) -> Coordinates:
-        """Coordinates in which pixels that never vary may move too."""
+        """Coordinates in which pixels that hardly vary may move far."""
         least = coordinates.FREE_DEVIATION
         return coordinates.principal_components(self.images, least)

@@ -1,13 +1,15 @@
 """The inversion's search by derivatives: from a start to a candidate, in stages.
 
-Each stage is a least-squares problem in the leading components of every unknown point:
+`training_inversion` calls `solve`. Each stage is a least-squares problem in the leading
+components of every unknown point (in all of them, where it needs no matrix):
 
     |W (A(D_- + z(u)) - theta)|^2 + prior |u|^2
 
 A is training, D_- its known images, theta the released weights, z(u) the images at
 coordinates u; W whitens by the noise of theta. The first stage has few components, the
-last one all pixels, because A is too nonlinear to start there. If A is random, there is
-one stage of as many components as the draws of its randomness resolve.
+last one all pixels, because A is too nonlinear to start there. If A is random, there
+are two stages of as many components as the draws of its randomness resolve; the second
+estimates the noise again.
 """
 
 import dataclasses
@@ -23,7 +25,7 @@ from informed.attacks.inversion.problem import NOISE_FACTOR, Candidate, Problem,
 from informed.attacks.inversion.weight_noise import Independent, Projected
 
 # Gauss-Newton ends when the squared residual is at most this many times its average
-# from rounding, because no step helps any more.
+# from rounding, because no step helps any more. Not for rounded releases or random A.
 _FLOOR_FACTOR = 2.0
 # With a float64 Jacobian of more bytes than this, a stage is matrix-free, in a Krylov
 # space of this dimension.
@@ -38,13 +40,14 @@ class Patience:
     times: int  # most Jacobians, as a multiple of `InversionConfig.steps`
 
 
-# For starts at the mean image of a label, since other starts follow; and at an image
-# regressed from theta, after which a new start promises less than more steps.
+# For starts at the mean image of a label, since other starts follow; and for all
+# others, after which a new start promises less than more steps.
 _QUICK, _PATIENT = Patience(1.3, 1), Patience(1.1, 2)
 # For the last stage: with several unknown points, many steps of small gain are better
 # than another start. With one point, this multiple of `steps`, for all pixels.
 _SEVERAL, _LAST_TIMES = Patience(1.02, 4), 2
-# For a Krylov space, whose steps are cheaper and gain less; times that of the stage.
+# For a Krylov space, whose steps are cheaper and gain less; `times` multiplies those of
+# the stage.
 _MATRIX_FREE = Patience(1.02, 4)
 
 
@@ -114,7 +117,8 @@ class Stage:
         linearise: Callable[[np.ndarray], Linearised] = self.jacobian
         columns = len(self.problem.space.labels) * self.components
         large = columns * runs.num_params * 8 > LARGEST_JACOBIAN
-        if large and columns > KRYLOV and isinstance(runs, Differentiated):
+        able = isinstance(runs, Differentiated) and isinstance(self.noise, Independent)
+        if large and columns > KRYLOV and able:
             linearise, give_up = self.krylov, _MATRIX_FREE.give_up
             steps *= _MATRIX_FREE.times
         (here,) = gauss_newton.evaluate(self.residuals, u[None], self.prior)

@@ -36,8 +36,8 @@ NOT_FOUND = -1
 _PAIRS = 32
 # A seed is reported if any wrong one agrees as well with at most this probability.
 _CHANCE = 1e-9
-# Passes over all seeds, each comparing other weights: a target with a nonzero pixel
-# changes the weights of one pass, seldom those of all.
+# Most passes over all seeds, each comparing other weights if there are enough: a target
+# with a nonzero pixel changes the weights of one pass, seldom those of all.
 _PASSES = 3
 # Wrong seeds per release and pass that may match the first elements.
 _CANDIDATES = 1e5
@@ -76,7 +76,7 @@ def with_seeds(
     """Recover the seed of every release, and add theta_0 or the key to the knowledge.
 
     Returns: the knowledge about every release; unchanged if there is no family of
-      seeds, theta_0 or the key is already known, or no seed is recovered.
+      seeds, theta_0 or the training key is known, or no seed is recovered.
     """
     family, same = knowledge.seeds, [knowledge] * len(release)
     if family is None:
@@ -141,7 +141,7 @@ class StillSearch:
 
     @functools.cached_property
     def _alike(self) -> float:
-        """Share of still weights on which two random seeds agree."""
+        """Share of still weights on which two other seeds agree."""
         seeds = np.linspace(self.family.start, self.family.stop - 1, _PAIRS + 1)
         starts = [
             self.family.theta(int(seed))[self.still.elements]
