@@ -69,10 +69,10 @@ class Guarantee(abc.ABC):
         return self.bounds(log_rates)
 
     def _tests_by_delta(self, log_rates: np.ndarray) -> Bounds:
-        """Bound log true positives by delta of both directions, at epsilons up to 40.
+        """Be `_tests` where gamma bounds no test: by delta, at epsilons up to 40.
 
-        At a negative epsilon delta of one direction is
-        1 - e^epsilon (1 - delta(-epsilon)) of the other.
+        At epsilon < 0, delta in one direction is 1 - e^epsilon (1 - d), with d the
+        other direction's delta at -epsilon.
         """
         above = np.concatenate([[0.0], np.geomspace(1e-3, 40.0, 300)])
         deltas = np.array([self.delta(float(epsilon)) for epsilon in above])

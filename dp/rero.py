@@ -81,7 +81,7 @@ def register_bound(name: str, bound: Bound) -> None:
     Args:
       name: what the bound is called in `ReRoBound.by` and `ReRoBound.all`.
       bound: see `Bound`.
-    Raises: ValueError: another bound has that name.
+    Raises: ValueError: another registered bound has that name; a mechanism's wins.
     """
     there = _REGISTERED.get(name, bound)
     # A module that is reloaded registers the same bound again.
@@ -135,7 +135,7 @@ def implied_delta(gamma: Numbers, epsilon: Numbers) -> np.ndarray:
     """Return the delta that robustness of all pairs of targets implies: Theorem 5.
 
     delta = max(0, gamma - (1 - gamma) e^epsilon), under "replace_one". gamma has to
-    bound the 0/1 error for every fixed set and every prior on two targets of which the
+    bound exact success for every fixed set and every prior on two targets of which the
     likelier has probability e^eps / (e^eps + 1).
     """
     gamma = domain.probability("gamma", gamma)
@@ -153,7 +153,7 @@ def implied_gamma(epsilon: Numbers, delta: Numbers) -> np.ndarray:
 
 
 def decimal(log_value: float | np.ndarray, *, up: bool = False) -> str:
-    """Write a number by its log, with three digits, also below 1e-308; `up`: up."""
+    """Write a number by its log, with three digits, also tiny; rounded up if `up`."""
     if np.isneginf(log_value):
         return "0"
     exponent = int(np.floor(log_value / np.log(10)))

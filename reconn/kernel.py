@@ -7,10 +7,10 @@ label of a release, with features weighted by between-label variance. A second l
 (`second_look`), a regression of the first guess's error, takes a third off that error.
 
 Under noise theta carries little information, and a regression that fits it closely ends
-farther from the target than the mean image. So validation models choose the ridge,
-unless it is set. They also choose whether there is a second look, and whether to
-average over labels instead of taking the likeliest, which helps where labels can't be
-predicted.
+farther from the target than the mean image. So validation models choose the ridges;
+`ridge` sets all but a second look's. They also choose whether there is a second look,
+and whether to average over labels instead of taking the likeliest, which helps where
+labels can't be predicted.
 """
 
 import dataclasses
@@ -47,8 +47,8 @@ class Kernel(Method):
 
     Attributes:
       scale: the kernel's width, in medians of the squared distances.
-      ridge: added to the kernel's diagonal, which is 1. None: chosen among `RIDGES` on
-        validation models.
+      ridge: added to the kernel's diagonal, which is 1; not of the second look. None:
+        chosen among `RIDGES` on validation models, as the second look's always is.
       voters: models that the label regression uses, at most; it takes 8 voters^2 bytes.
     """
 
@@ -91,9 +91,9 @@ class LeftOut:
 
     Attributes:
       first, second: images by the regression of their true label, at both looks; the
-        same where a label has no second one. A second look leaves a model out of the
-        regressions that it adds, but not out of the other models' first looks. So
-        its error is larger than that of a release: 0.0033 against 0.0025 on MNIST.
+        same where a label has no second one. A second look leaves a model out of its
+        own regressions, but not out of the other models' first looks. Its error is
+        larger than on a release: 0.0033 against 0.0025 on MNIST.
     """
 
     votes: Votes
@@ -116,7 +116,7 @@ class KernelRegression:
       label_relevance: (features,), factors of the features that `label` takes.
       second: label -> the surrogate of its second look, and the regression of the
         first look's error; empty where second looks didn't help.
-      mixed: whether images are averaged over labels, by their probabilities.
+      mixed: whether images are averaged over labels, by their positive votes.
     """
 
     image_shape: tuple[int, ...]
@@ -333,7 +333,7 @@ def _label_relevance(
 def learned(
     kernel: Kernel, run: Run, *, leave_out: bool = False
 ) -> "tuple[KernelRegression, LeftOut | None]":
-    """Fit on the training models and save, or read what was saved (`refined` too)."""
+    """Fit on the training models and save, or read it; `refined` calls this too."""
     folder, beside = run.workdir / "kernel", run.workdir / "left_out"
     arrays = run.features, run.images, run.labels
     features, images, labels = (values[: run.num_train] for values in arrays)

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float32, Int
 from reconn.input_layout import InputLayout
 from shadow import checks
 
-JUDGED = 1000  # validation models that measure a reconstructor's error, at most
+JUDGED = 1000  # validation models, at most, for choices and `Reconstructor.errors`
 
 Features = Float32[np.ndarray, "models features"]
 TargetImages = Float32[np.ndarray, "models height width channels"]
@@ -62,7 +62,7 @@ class Method:
       standardise: features to zero mean and unit variance (the paper's choice), or raw.
       clip: standardised weights are cut to [-clip, clip].
       validation_fraction: share of the shadow models, the last ones, that are held out
-        to measure the result.
+        to choose settings by, and to measure the result.
       shrink: whether reconstructions are drawn towards the mean image where theta says
         little (`reconn.shrinkage`). The paper doesn't do this.
     """

@@ -55,7 +55,7 @@ class View(Protocol):
         """Return standard deviations of errors of publishing; None: no errors."""
 
     def fingerprint(self) -> str:
-        """Hash everything that decides the values."""
+        """Identify what decides the values, besides the victim."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -64,8 +64,8 @@ class ViewConfig:
 
     Attributes:
       kind: "weights" or "logits".
-      layers: with "weights", names or beginnings of names of the victim's arrays, such
-        as "output" or "hidden_0/w"; () means all of them.
+      layers: with "weights", names of the victim's arrays, whole or up to a "/", such
+        as "hidden_0/w" or "output"; () means all of them.
       precision: with "weights", "float32", as they are trained, or rounded to
         "float16", "bfloat16" or "int8" (`shadow.rounding`).
       probes: with "logits", the number of queries; the paper has 200 on MNIST, 500 on
@@ -103,7 +103,7 @@ class ViewConfig:
         return _LEARNT_FROM if self.queries == "components" else self.probes
 
     def what(self, victim: Victim) -> str:
-        """Describe what is published of this victim. Raises: as `view`."""
+        """Describe what is published. Raises: ValueError: the victim lacks a layer."""
         if self.kind == "logits":
             inputs = "public images"
             if self.queries == "components":
@@ -113,7 +113,7 @@ class ViewConfig:
         return f"{seen} ({', '.join(self.layers)})" if self.layers else seen
 
     def require(self, victim: Victim, *, public: int) -> None:
-        """Raise FieldError unless this victim has such a view, by so many images."""
+        """Raise FieldError unless `public` images give this victim such a view."""
         if self.kind == "weights":
             Layers.of(victim.layout, self.layers)
             return
@@ -161,8 +161,8 @@ def strong_components(
 ) -> Float32[np.ndarray, "{count} height width channels"]:
     """Return queries thirty deviations along each of the first principal components.
 
-    So far out a network is piecewise linear, and its answers are mixtures of the
-    components' products with its first layer's weights.
+    So far out biases hardly matter: answers are mixtures of the components' products
+    with the first layer's weights.
     """
     flat = images.reshape(len(images), -1).astype(np.float64)
     variances, components = np.linalg.eigh(np.cov(flat, rowvar=False))
@@ -181,7 +181,8 @@ class Layers:
     Attributes:
       columns: positions in theta (columns,) that are published; None: all.
       params: length of theta, where columns are chosen or weights rounded.
-      precision, layout: "float32", or the format that each of the arrays is rounded to.
+      precision: "float32", or the format that each array of `layout` is rounded to.
+      layout: the arrays of theta, if weights are rounded; else ().
     """
 
     columns: np.ndarray | None = None
@@ -196,9 +197,9 @@ class Layers:
         names: Sequence[str] = (),
         precision: str = "float32",
     ) -> "Layers":
-        """Make the view of arrays whose names begin with `names`; of all without.
+        """Make the view of arrays by name, whole or up to a "/"; of all without names.
 
-        Raises: ValueError: no array's name begins with a name.
+        Raises: ValueError: a name is of no array.
         """
         columns = []
         for name in names:

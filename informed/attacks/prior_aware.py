@@ -10,10 +10,10 @@ gradient, if it took part, plus noise. Candidate i, with clipped gradient g_i, h
 
     a_i = <g_i, y>        n_i = |g_i|^2        x_i = (2 a_i - n_i) / (2 sigma^2 C^2)
 
-and the exact log posterior is log prior + sum over steps of x_i, with full batches, or
-of log(1 - q + q e^x_i), where the target takes part with probability q. Where it joins
-one random step of each epoch it is the sum over epochs of log mean e^x_i. The paper's
-score (`published_score`) leaves out n_i, and takes for batches the largest a_i of each
+and the exact log posterior, up to a constant, is log prior + a sum: over steps of x_i,
+with full batches; of log(1 - q + q e^x_i), if the target takes part with probability q;
+over epochs of log mean e^x_i, if it joins one random step of each. The score of Hayes
+et al. (`published_score`) leaves out n_i, and with batches sums the largest a_i of each
 epoch.
 
 With a uniform prior on m candidates, success can't exceed the bound of kappa = 1/m:
@@ -104,7 +104,7 @@ def make(config: NoSettings, material: Material) -> Callable:
 def published_score(
     evidence: Evidence, steps_per_epoch: int = 1
 ) -> Float[np.ndarray, "runs candidates"]:
-    """Compute the published score: the sum over epochs of the largest a of each.
+    """Compute the published score: the sum over whole epochs of the largest a of each.
 
     With full batches an epoch is one step, so this is the sum over all steps.
     """

@@ -15,10 +15,10 @@ The file may also define:
 With `noise_multiplier` 0, PRIVACY says how training takes its steps and that it adds no
 noise yet. The audit then says how much noise these steps need.
 
-If `train` takes a keyword `noise_multiplier`, the audit also tries other values. The
-default must be the noise that PRIVACY declares: released models are trained with it.
+If there is PRIVACY and `train` takes a keyword `noise_multiplier`, the audit tries
+other values. The default, which released models get, must be what PRIVACY declares.
 
-`auditing` calls `load_training`, which runs the file, and `noise_game` `mechanism`.
+`auditing` calls `load_training`, which runs the file; `noise_game` calls `mechanism`.
 """
 
 import dataclasses
@@ -76,7 +76,7 @@ class Contract:
       name: name to display, such as "mine.py:train".
       takes: one of `TAKES`, what its third argument is.
       predict: (released, images) -> scores (examples, classes), or None.
-      privacy: PRIVACY, the declared DP-SGD; None: training adds no noise.
+      privacy: PRIVACY, the declared DP-SGD; None: training declares none.
       noisy: whether `train` takes the keyword `noise_multiplier`.
       default_noise: default value of that keyword; None: there is none, or it isn't a
         number.
@@ -108,7 +108,7 @@ def load_training(
     predict: Callable | None = None,
     privacy: Mapping[str, Any] | None = None,
 ) -> Contract:
-    """Load a training function, with the declarations in its file.
+    """Load a training function; of FILE.py:FUNCTION also the file's declarations.
 
     Args:
       where: "mine.py:train", or the function itself.
@@ -221,11 +221,11 @@ def takes_of(function: Callable) -> str:
     if len(places) < 3:
         return "key" if open_end else "nothing"
     third = places[2]
-    if third.annotation in (int, "int") or third.name in SEEDS:
+    if third.name in SEEDS:
         return "seed"
     if third.name != "key" and third.default is not third.empty:
         return "nothing"  # the third parameter is an unrelated option
-    return "key"
+    return "seed" if third.annotation in (int, "int") else "key"
 
 
 def mechanism(privacy: Mapping[str, Any], sigma: float) -> dp.PoissonGaussian:

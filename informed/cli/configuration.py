@@ -1,4 +1,4 @@
-"""Load a run's configuration from `--config=FILE --config.field=value`.
+"""Load a run's configuration from `--config=FILE[:SIZE] --config.field=value`.
 
 `run_commands` and `shadow_command` call `load_experiment` or `values`, which run the
 file's code, and `completion` asks for `names`. A file returns an ml_collections
@@ -68,7 +68,7 @@ def _parsed(
 ) -> tuple[flags.FlagValues, list[str]]:
     """Return the parsed flags, among them the configuration, and other arguments.
 
-    Raises: ValueError: see `values`.
+    Raises: ValueError: see `load_experiment`.
     """
     parsed = flags.FlagValues()
     config_flags.DEFINE_config_file("config", flag_values=parsed, sys_argv=list(argv))

@@ -44,7 +44,7 @@ class ReconnConfig:
       warmup_epochs: linear rise from zero; may be a fraction.
       weight_decay: the decoupled weight decay of "adam".
       models, standardise, clip, validation_fraction, shrink, loss, batch_size, epochs,
-        kept: as in `reconn.Network`.
+        kept: as in `reconn.Network`; "refined" keeps the best, whatever `kept` says.
     """
 
     kind: str = "network"

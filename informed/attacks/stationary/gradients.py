@@ -7,8 +7,9 @@ this equals -grad loss(z; theta), so the initialisation needn't be known.
 
 If training hasn't converged, the gradient G of all records at its end isn't zero. In
 the eigenbasis of the Hessian, E[(v_i . G)^2] = f(lambda_i) is a smooth function: steep
-directions converge first. It is learned from the adversary's own models, whose z is
-known, and weights the equations. All arrays are float64.
+directions converge first. `stationary_attack` learns it from the adversary's own
+models, whose z is known, and divides v_i . (g + grad loss(z)) = 0 by its root. All
+arrays are float64.
 """
 
 import dataclasses

@@ -45,6 +45,10 @@ def with_option(images, labels, epochs=3):
     return images
 
 
+def with_whole_option(images, labels, epochs: int = 10):
+    return images
+
+
 def without(images, labels):
     return images
 
@@ -60,6 +64,7 @@ def with_noise(images, labels, key, *, noise_multiplier=1.0):
         (with_seed, "seed"),
         (with_annotated, "seed"),
         (with_option, "nothing"),
+        (with_whole_option, "nothing"),
         (without, "nothing"),
         (with_noise, "key"),
         (lambda *a: a, "key"),
