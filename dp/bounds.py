@@ -158,8 +158,8 @@ def finite_domain(log_kappa: Numbers, epsilon: Numbers, size: Numbers) -> Logs:
 def approximate(log_kappa: Numbers, epsilon: Numbers, delta: Numbers) -> Logs:
     """Bound (epsilon, delta)-differential privacy (derived).
 
-    The least of 1, delta + e^eps kappa and 1 - e^-eps (1 - delta - kappa). The third
-    uses the guarantee in both directions.
+    The least of 1, delta + e^eps kappa and 1 - e^-eps (1 - delta - kappa). The second
+    uses the guarantee in one direction, the third in the other.
 
     Args:
       log_kappa: natural log of the success without the release, of any shape.
@@ -193,7 +193,8 @@ def corollary_4(log_kappa: Numbers, rho: Numbers) -> Logs:
 def gaussian(log_kappa: Numbers, mu: Numbers) -> Logs:
     """Bound mu-Gaussian privacy: gamma = Phi(Phi^-1(kappa) + mu) (derived).
 
-    Attained, by two antipodal targets. `corollary_4` is its Chernoff form.
+    Two antipodal targets attain it at kappa = 1/2 under "zero_out". `corollary_4` is
+    its Chernoff form.
     """
     log_kappa = domain.log_probability("log_kappa", log_kappa)
     mu = domain.at_least_0("mu", mu)
@@ -203,7 +204,7 @@ def gaussian(log_kappa: Numbers, mu: Numbers) -> Logs:
 
 
 def gaussian_failure(log_kappa: Numbers, mu: Numbers) -> Logs:
-    """Return log(1 - gamma) of `gaussian`, exact where gamma is nearly 1."""
+    """Return log(1 - gamma) of `gaussian`, exact near gamma = 1; for users alone."""
     log_kappa = domain.log_probability("log_kappa", log_kappa)
     mu = domain.at_least_0("mu", mu)
     with np.errstate(invalid="ignore"):

@@ -21,7 +21,7 @@ from dp.rero import ReRoBound, rero_bound, rounded_up
 from dp.sampling import Batches, Run
 
 _MARGIN = 3e-6  # of log sigma, by which it is rounded up
-_LEAST = math.log(0.02)  # log sigma, where batches are sampled
+_LEAST = math.log(0.02)  # log sigma; the search ends below, where batches are sampled
 _BRACKET, _EVALUATIONS = 0.2, 40  # a step of log sigma; secants need 2 to 6 of the 40
 
 
@@ -30,8 +30,8 @@ class Calibration:
     """A noise multiplier, and the bound, epsilon and delta that hold with it.
 
     Attributes:
-      noise_multiplier: sigma; 0 where no noise is needed, as the target is sampled too
-        seldom.
+      noise_multiplier: sigma; 0 where no noise is needed: gamma is 1, or the target is
+        sampled too seldom.
       mechanism: the run with that noise; where sigma is 0, with the least noise > 0.
       bound: the bound on reconstruction at that sigma; None: no kappa was given.
       epsilon, delta: the parameters of differential privacy at that sigma.
@@ -68,7 +68,7 @@ def calibrate(
     log_kappa: Number | None = None,
     delta: Number = 1e-5,
 ) -> Calibration:
-    """Find the smallest noise multiplier that keeps one quantity below a value.
+    """Find the least noise multiplier that keeps one quantity at or below a value.
 
     Args:
       gamma: the probability of reconstruction, in (0, 1]; needs a kappa.
@@ -204,7 +204,7 @@ def _smallest(
 ) -> float:
     """Find the smallest log sigma with excess <= 0; it falls with log sigma.
 
-    `rough` is faster and never below excess, or excess itself. `high` is about enough,
+    `rough` is faster and mostly above excess, or excess itself. `high` is about enough,
     and the result itself where the mechanism gets no credit for sampling.
     """
     step = 1e-9

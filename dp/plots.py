@@ -21,7 +21,7 @@ def plot(
     gamma: Number | None = None,
     delta: Number = 1e-5,
 ) -> matplotlib.figure.Figure:
-    """Draw gamma, the bound, against the noise multiplier, and epsilon at `delta`.
+    """Draw the bound gamma against the noise multiplier and against epsilon at `delta`.
 
         dp.plot(mechanism, kappas=[0.01], gamma=0.05).savefig("bound.png")
 
@@ -30,7 +30,7 @@ def plot(
 
     Args:
       mechanism: has a scalar `noise_multiplier`, such as `dp.RandomAllocation`.
-      kappas: values of success without the release, in (0, 1), one curve each.
+      kappas: values of success without the release, in (0, 1], one curve each.
       gamma: a value to mark; None: no mark.
       delta: the delta of epsilon, in (0, 1).
     Raises: FieldError: the mechanism has no noise multiplier, or a number is outside
@@ -40,7 +40,7 @@ def plot(
         raise domain.FieldError(
             "mechanism",
             "Expected {} to have a noise_multiplier of one number, not"
-            f" {type(mechanism).__name__}: there is no noise to vary.",
+            f" {type(mechanism).__name__}: there is no one noise to vary.",
         )
     domain.finite_above("noise_multiplier", mechanism.noise_multiplier, 0)
     baselines = domain.probability("kappas", np.array(kappas, float))

@@ -1,7 +1,7 @@
 """Bound training by its accountant's numbers: epsilon, Renyi, rho or a privacy loss.
 
-For trainings whose noise and batches aren't known. `relation` is the neighbouring
-relation that the numbers were computed under (see `bounds`).
+For trainings whose noise and batches aren't known, and Laplace noise. `relation` is the
+neighbouring relation that the numbers were computed under (see `bounds`).
 """
 
 import abc
@@ -31,7 +31,7 @@ class _Pairs(Guarantee):
         """Return epsilons and deltas."""
 
     def epsilon(self, delta: Number) -> float:
-        """Return the least epsilon at delta that the pairs imply."""
+        """Return the least epsilon at delta that any single pair implies."""
         domain.between("delta", delta, 0, 1)
         epsilons, deltas = self._curve
         usable = deltas <= delta
@@ -43,7 +43,7 @@ class _Pairs(Guarantee):
         return float(np.min(np.maximum(at, 0.0), initial=math.inf))
 
     def delta(self, epsilon: Number) -> float:
-        """Return the least delta at epsilon that the pairs imply."""
+        """Return the least delta at epsilon that any single pair implies."""
         domain.finite_at_least_0("epsilon", epsilon)
         e, d = self._curve
         with np.errstate(invalid="ignore"):
@@ -212,10 +212,10 @@ class ZeroConcentratedDP(Guarantee):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Laplace(PureDP):
-    """The Laplace mechanism: one number, released with scale sensitivity / eps."""
+    """The Laplace mechanism: one number with noise of scale sensitivity / eps."""
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """Return the tight bound, and that of `PureDP`."""
+        """Return the tight bound, and the sharper one of `PureDP`."""
         return {
             "Laplace": bounds.laplace(log_kappa, self.eps),
             "pure": bounds.pure(log_kappa, self.eps, self.relation),

@@ -43,15 +43,15 @@ class Trial:
         doesn't guess labels.
       certified: (attempted,) bool, which guesses the attack itself certifies as exact;
         None: the attack has no certificate.
-      finished: (attempted,) bool, which targets the attack finished.
+      finished: (attempted,) bool, which guesses are whole, without NaN or infinity.
       reconstruction: everything that the attack returned for finished targets.
-      seconds: time of the attack, including the training of its shadow models.
+      seconds: time of the attack; audits and reports add that of its shadow models.
       trainings: runs of the training function, shadow models included; None: no target
         was finished, and partial work isn't counted.
       planned: number of targets that the attack was to be played on.
-      needs: estimated seconds per record, if the attack didn't finish all.
+      needs: estimated seconds per record, if time ended before the last; may be None.
       remedy: what a developer can do against the attack, in a phrase.
-      why_not: why the attack wasn't played, or wasn't finished; "": it was.
+      why_not: why it wasn't played or finished, or what it missed; "": none of these.
       applies: whether the attack could be played on such models.
       late: whether its time was over before it had finished.
     """
@@ -121,12 +121,13 @@ def play(
       limit: seconds that the attack may take.
       trial: the attack's trial from `blank`; None: make one. Or the trial of an
         inversion that ran out of time, to continue at the first unfinished target.
-      stumbling: whether an attack that raises at one target keeps its guesses at the
-        others, and the trial says so.
+      stumbling: whether an attack that raises at one target keeps its guesses before
+        that, and the trial says so; later targets aren't tried.
       keep: called with the trial so far after each target but the last, by an attack
         that goes target by target.
     Raises: FieldError: pixels are known that the attack can't use. Also whatever the
-      attack raises, except time limits; with `stumbling`, only before its first guess.
+      attack raises, except time limits and NotApplicableError; with `stumbling`, only
+      before its first guess.
     """
     if knowledge.known is not None and "known" not in row.uses:
         raise checks.FieldError("known", UNUSED.format(row.name))
@@ -181,7 +182,7 @@ def play(
     if not cut:
         return _outcome(trial, row, material, knowledge, parts, count)
     # An attack that time cut off while it was prepared, as by training a network, has
-    # begun all its targets; one that goes on went target by target before.
+    # begun all its targets; one that continues an earlier trial goes one by one.
     if hasattr(attack, "each") or before is not None:
         return _outcome(trial, row, material, knowledge, parts, count, why)
     why = f"not finished in {trial.seconds:.0f} s"

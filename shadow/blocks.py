@@ -17,7 +17,7 @@ A store is a zarr group, a manifest and one commit per block:
 A block is a pure function of (configuration, block number) on equal devices, if these
 repeat bits (`devices.repeats_bits`) and train as many models at once; on others weights
 agree to rounding. Any number of workers may fill a store, on any machines, and be
-killed at any moment; only this order coordinates them, in which no data are ever
+killed at any moment; only this order coordinates them, in which no announced data are
 overwritten (`shadow.places`):
 
 1. announce the attempt (`commits`): the SHA-256 of each array that will be put;
@@ -105,7 +105,7 @@ class Blocks:
     def require(self, record: Record) -> None:
         """Compare the store's record with that of a caller who would continue it.
 
-        Only fields of the configuration that `record` has are compared.
+        Versions are compared, and those fields of the configuration that `record` has.
 
         Raises: ConfigurationMismatchError, VersionMismatchError.
         """
@@ -127,7 +127,7 @@ class Blocks:
         if not same:
             raise ConfigurationMismatchError(
                 f"The store {other.place} was made with another theta_0 than"
-                f" {self.place}: start was handed in, and is not the same."
+                f" {self.place}: the start that their factories got is not the same."
             )
 
     def fingerprint(self) -> str:
@@ -212,10 +212,10 @@ class Blocks:
         Args:
           weights, images, labels: the block's models and their targets.
           trained_with: JSON-able; `Factory.trained_with` of the models.
-        Returns: the commit that counts; another worker's if `by` is another attempt.
+        Returns: the commit that counts, perhaps another worker's.
         Raises:
           ConfigurationMismatchError: the store was replaced by another one meanwhile.
-          CorruptBlockError: the block's commit is damaged.
+          CorruptBlockError: the commit is damaged, or others put data unannounced.
           OSError: the place is full, or can't be reached or written to.
           ValueError: an array of another shape than the block's, or NaN or infinity in
             it.

@@ -1,4 +1,7 @@
-"""Time limits: `seconds` interrupts code by a signal, and a `Clock` only counts."""
+"""Time limits of attacks and audits; all callers are in `informed`.
+
+`seconds` interrupts code by a signal, and a `Clock` only counts.
+"""
 
 import contextlib
 import signal
@@ -21,7 +24,8 @@ def seconds(limit: float, again: float = 5.0) -> Iterator[None]:
 
     It is raised again every `again` seconds, because code may mistake the first one for
     an error of its own. A running XLA computation finishes first. Outside of the main
-    thread, and without signals, nothing is interrupted. Limits may be nested.
+    thread, and without signals, nothing is interrupted. Limits may be nested; an outer
+    one that passes meanwhile is raised when the inner block ends.
     """
     if limit <= 0:
         raise OutOfTimeError("No time is left.")

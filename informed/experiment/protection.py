@@ -100,13 +100,13 @@ def against(
       truth: the released models and their targets.
       guess: the attack's arrays by name: images, and perhaps labels.
       known: whether the adversary knew a part of the target. Then all fields are None,
-        because these bounds assume another baseline.
+        because a guess then resembles its target without the release too.
     Returns:
-      label_violation: the probability of as many right labels if the bound holds.
+      label_violation: probability of so many right labels or more if the bound holds.
       roc_violations: number of error thresholds at which the attack recognises a
         release's own target more often than its false positives on other targets
-        allow. Those are members of other releases, so the bound is that of
-        "replace_one". None with one release.
+        allow. The model had another target in the place of those, so the bound is
+        that of "replace_one". None with one release.
     """
     if theory["epsilon"] is None or known:
         return {"label_violation": None, "roc_violations": None}

@@ -12,7 +12,7 @@ least-squares quotient. The label follows from the loss derivative and the score
 Any real-valued label is consistent; a class label must come out as a class, up to the
 solver's error.
 
-Source: Balle et al. 2022, Theorem 1, for any smooth loss and any number of outputs.
+Source: Balle et al. 2022, Theorem 1, for each `Loss` here and any number of outputs.
 """
 
 import dataclasses
@@ -64,7 +64,7 @@ POISSON = Loss(np.exp)
 class Objective:
     """The training objective of a linear model."""
 
-    loss: Loss  # has weight 1
+    loss: Loss  # per row, without a factor but class weights; penalties in its units
     # As numbers: real, 0 or 1, -1 or 1, or one-hot, depending on the loss.
     labels: Float[np.ndarray, "known outputs"]
     penalty: float = 0.0  # the factor of |coefficients|^2 / 2
@@ -121,8 +121,8 @@ def solve(
     if not np.sqrt(squared) > _ROUNDING * max(size, np.finfo(np.float64).tiny):
         raise ReconstructionImpossibleError(
             "The target's residual is lost in rounding: the known rows explain the"
-            " parameters without it. The model fits it without a residual, or it lies"
-            " behind the margin."
+            " parameters without it. The model fits it without a residual, or is all"
+            " but certain of its label."
         )
     row = share[:, 1:].T @ share_0 / squared
     slope = share_0 / objective.target_weight
@@ -139,7 +139,7 @@ def objectives(model: Any, labels: np.ndarray) -> list[Objective]:
       model: a fitted estimator of a type in `OBJECTIVES`.
       labels: (known,) or (known, outputs), as its `fit` received them.
     Returns: one objective; with class weights, one per class that the target may have.
-    Raises: ReconstructionImpossibleError: the objective is not smooth, or not handled.
+    Raises: ReconstructionImpossibleError: it isn't smooth or handled, or has one class.
       ValueError: a label that is none of the model's classes.
     """
     terms = OBJECTIVES[type(model).__name__](model, len(labels) + 1)
