@@ -139,7 +139,7 @@ def test_too_little_data_is_refused(digits):
 
 
 def test_arrays_of_two_axes_are_a_table(rng):
-    rows = rng.standard_normal((60, 4)), np.arange(15) % 2
+    rows = rng.standard_normal((60, 4)), np.arange(60) % 2
     examples, table = auditing.load(rows)
     assert examples.image_shape == (1, 4, 1)
     assert table is not None
