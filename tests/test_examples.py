@@ -30,22 +30,18 @@ def load(name):
     return runpy.run_path(str(ROOT / "examples" / name))
 
 
-def test_examples_are_short_and_each_is_a_recipe():
-    text = (ROOT / "docs" / "extending.md").read_text()
-    assert len(EXAMPLES) == 7
-    for file in EXAMPLES:
-        assert len(file.read_text().splitlines()) <= 60
-        assert f"examples/{file.name}" in text
-
-
-def test_audits_are_short_and_named_where_they_are_explained():
-    text = (ROOT / "docs" / "audit.md").read_text()
-    assert len(AUDITS) == 5
-    for file in AUDITS:
-        assert len(file.read_text().splitlines()) <= 60
-        assert f"examples/{file.name}" in text
+@pytest.mark.parametrize(
+    ("page", "files", "count"), [("extending", EXAMPLES, 7), ("audit", AUDITS, 5)]
+)
+def test_examples_are_short_and_named_where_they_are_explained(page, files, count):
+    text = (ROOT / "docs" / f"{page}.md").read_text()
+    assert len(files) == count
+    for file in files:
         source = file.read_text()
-        assert f"informed audit examples/{file.name}:train" in source
+        assert len(source.splitlines()) <= 60
+        assert f"examples/{file.name}" in text
+        if page == "audit":
+            assert f"informed audit examples/{file.name}:train" in source
 
 
 def test_a_new_attack_is_a_file_and_a_row(split, victim, tmp_path):

@@ -99,17 +99,14 @@ def test_time_that_is_over_before_the_attack_is_made_costs_one_target(
     np.testing.assert_array_equal(found.images[:2], whole.images[:2])
 
 
-def test_too_little_time_for_a_target_begins_none(whole, models, checked):
+def test_nothing_is_begun_without_the_time_for_it_or_when_it_is_done(
+    whole, models, checked
+):
     begun = dataclasses.replace(cut_off(whole, 2), needs=100.0)
-    found, said = continued(begun, models, checked, 100.0)
-    assert found is begun
-    assert not said
-
-
-def test_a_finished_inversion_is_left_alone(whole, models, checked):
-    found, said = continued(whole, models, checked, 600.0)
-    assert found is whole
-    assert not said
+    for trial, seconds in ((begun, 100.0), (whole, 600.0)):
+        found, said = continued(trial, models, checked, seconds)
+        assert found is trial
+        assert not said
 
 
 def test_what_was_found_stays_where_going_on_stumbles(whole, models, checked):

@@ -24,9 +24,8 @@ def test_noise_that_cannot_be_left_out_ends_no_audit(digits):
     data = digits.take(np.arange(100))
     found = informed.audit(train, data, privacy=privacy, **QUICK)
     assert found.values["bounds"]["rows"]
-    assert (
-        "no model could be trained without noise" in found.values["bounds"]["why_not"]
-    )
+    why_not = found.values["bounds"]["why_not"]
+    assert "no model could be trained without noise" in why_not
 
 
 def noisy(images, labels, seed, noise_multiplier=2.0):
@@ -36,16 +35,9 @@ def noisy(images, labels, seed, noise_multiplier=2.0):
 
 
 def test_noise_that_was_skipped_is_declared_and_was_not_held_against_an_attack():
-    values = informed.audit(
-        noisy,
-        "digits",
-        version="1",
-        privacy={"steps": 1, "clip_norm": 1.0},
-        skip=("noise", "inversion"),
-        targets=3,
-        fixed=60,
-        minutes=0.5,
-    ).values
+    few = {"targets": 3, "fixed": 60, "minutes": 0.5, "version": "1"}
+    privacy, skip = {"steps": 1, "clip_norm": 1.0}, ("noise", "inversion")
+    values = informed.audit(noisy, "digits", privacy=privacy, skip=skip, **few).values
     assert values["bounds"]["privacy"]["noise_multiplier"] == 2.0
     assert values["bounds"]["why_not"] == words.LEFT_OUT
     text = " ".join(words.first_lines(values))

@@ -141,18 +141,16 @@ def test_what_is_printed_goes_to_a_log(tmp_path, capfd):
     assert not log.exists()
 
 
-class Terminal(io.StringIO):
-    def __init__(self, tty):
-        super().__init__()
-        self._tty = tty
-
-    def isatty(self):
-        return self._tty
+def test_a_users_log_is_not_the_log_of_training(tmp_path):
+    given = argparse.Namespace(out=[str(tmp_path / "new" / "train.html")])
+    assert command._log_of(given) == tmp_path / "new" / "train.html.log"
+    assert (tmp_path / "new").is_dir()
 
 
 def test_a_long_step_without_a_terminal_prints_a_line_a_minute():
     arguments = argparse.Namespace(quiet=False)
-    stream = Terminal(tty=False)
+    stream = io.StringIO()
+    assert not stream.isatty()
     progress = console.Progress(arguments, 6.0, stream, every=0.1)
     progress("training")
     assert stream.getvalue() == ""

@@ -36,11 +36,15 @@ def test_a_preflight_that_took_the_time_is_said():
     assert plan(minutes=2.0, seconds_a_model=0.5, passed=70.0).targets == 10
 
 
-def test_shadow_models_end_with_their_time(digits):
-    found = subject.prepare(
-        contract.load_training(slow_numpy, version="1"), digits, targets=2
-    )
-    models = trials.train(found, targets=2)
+@pytest.fixture(scope="module")
+def slow(digits):
+    """A subject whose training is slow."""
+    terms = contract.load_training(slow_numpy, version="1")
+    return subject.prepare(terms, digits, targets=2)
+
+
+def test_shadow_models_end_with_their_time(slow):
+    models = trials.train(slow, targets=2)
     started = time.monotonic()
     made = trials.with_shadows(models, 500, limit=3.0)
     assert time.monotonic() - started < 20
@@ -50,13 +54,9 @@ def test_shadow_models_end_with_their_time(digits):
     assert "only" in none.why_no_shadows
 
 
-def test_a_batch_is_not_begun_when_the_time_is_over(digits):
-    found = subject.prepare(
-        contract.load_training(slow_numpy, version="1"), digits, targets=2
-    )
-    models = trials.train(found, targets=2)
-    made = trials.with_shadows(models, 500, limit=0.01)
-    together = found.factory("shadow", answers=True).models_at_once
+def test_a_batch_is_not_begun_when_the_time_is_over(slow):
+    made = trials.with_shadows(trials.train(slow, targets=2), 500, limit=0.01)
+    together = slow.factory("shadow", answers=True).models_at_once
     assert len(made.shadows) == together
 
 

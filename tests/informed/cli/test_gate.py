@@ -12,7 +12,7 @@ from informed.cli import gate, main
 from informed.cli.gate import GateFailedError
 from informed.metrics import success_rate
 from shadow import limits
-from tests.informed.command_line import SMALL
+from tests.informed.command_line import SMALL, refused
 
 MOST = 0.3
 
@@ -85,11 +85,6 @@ def test_what_was_not_shown_to_be_below_the_limit_fails(why):
     assert why in str(failed.value)
     assert "\n" not in str(failed.value)
     assert failed.value.exit_code == 4
-
-
-def test_a_run_without_attacks_fails():
-    with pytest.raises(GateFailedError, match="no attack was evaluated"):
-        gate.require(run(), 1.0)
 
 
 @pytest.mark.parametrize(
@@ -205,11 +200,8 @@ def test_a_gate_for_a_check_is_refused_before_anything_is_done(training, capfd):
 def test_a_limit_outside_of_0_and_1_is_refused(most, training, tmp_path, capfd):
     run_ = ["run", *SMALL, f"--workdir={tmp_path}"]
     for line in (training(), run_):
-        code, said = status(capfd, *line, f"--max-success={most}")
-        assert (code, "--max-success: expected a number in [0, 1]" in said) == (
-            2,
-            True,
-        ), said
+        message = refused(capfd, *line, f"--max-success={most}")
+        assert "--max-success: expected a number in [0, 1]" in message
 
 
 @pytest.fixture(scope="module")

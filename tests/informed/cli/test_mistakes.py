@@ -20,6 +20,7 @@ TINY = " ".join(
     (*SMALL, "--config.shadow.count=4 --config.training.epochs=1 --workdir=made")
 )
 BOUND = "bound --noise-multiplier 1 --kappa 0.1"
+EPOCHS = "--records 60000 --batch 256 --epochs 15"
 AUDIT = "audit mine.py:train --data mine.npz"
 # The line as it is typed, in a folder of files, and parts of the answer: first those
 # that need no JAX.
@@ -70,23 +71,57 @@ LATE = {
     f"{AUDIT} --out audit.pdf": "audit.pdf | .html, .json or .csv",
     f"{AUDIT} --check --out audit.html": "--out | --check",
     "compare empty": "empty | informed run",
+    "compare results.json": "work directory",
+    "run --config=digits --workdir=s3://b/x": (
+        "--workdir to be a folder, got 's3://b/x' | --shadow=s3://b/x"
+    ),
+    "shadow --config=digits --workdir=ftp://x/y": "'ftp://x/y'",
+    "shadow --config=digits": "--workdir=DIR",
+    "attack --config=digits --workdir=empty": "`informed shadow`",
+    "evaluate --config=digits --workdir=empty": "`informed shadow`",
     # Configurations and their folders
     "run --config=digist --workdir w": "'digist' | Did you mean 'digits'?",
     "run --config=digits --config.shadow.cuont=5 --workdir w": "cuont | 'count'",
-    "run --config=digits --config.shadow.count=ten --workdir w": "=ten: expected a",
+    "run --config digits --config.shadow.count=ten --workdir w": "=ten: expected a",
     "kkt --config=kkt --config.data.name=mnits --workdir w": "data.name | 'mnist'",
     f"shadow {TINY} --config.seed=9": "seed: 0 there, 9 asked for | --workdir",
     f"attack {TINY} --only=reconm": "--only | 'reconn'?",
+    f"attack {TINY} --distributed=here": "--distributed=HOST:PORT,I/N, got 'here'",
+    "shadow info": "informed shadow info STORE",
+    "shadow info empty": "no shadow store at",
     "shadow verify": "informed shadow verify STORE",
     "shadow verify empty": "no shadow store at empty | informed shadow",
+    "shadow verify --workdir=empty": "`informed shadow`",
     "shadow merge made": "informed shadow merge made STORE",
+    # Options of other actions
+    "shadow --config=x.py --workdir=w --sample=0": "--sample is of `informed shadow",
+    "shadow info . --worker=3/16": "--worker is of `informed shadow",
+    "shadow plan --config=x.py --launcher=ray": "--launcher is of `informed shadow",
+    "shadow verify made --form=patches": "--form is of",
+    "shadow verify made --compilation-cache=x": "--compilation-cache is of",
     # Bounds
     f"{BOUND} --records 6 --batch 7 --epochs 1 --sampling fixed": "--batch <= | = 6",
     BOUND: "--records, --batch and --epochs, or --steps",
     f"{BOUND} --records 9 --steps 3": "--steps and --records",
+    f"{BOUND} --records 9 --batch 3": "got no --epochs",
+    f"{BOUND} {EPOCHS}": "need --sampling",
+    f"{BOUND} {EPOCHS} --sampling-probability 0.1": "is --batch over --records",
+    f"{BOUND} {EPOCHS} --sampling shuffled --relation add_or_remove": "Use zero_out",
+    f"{BOUND} --steps 9 --sampling fixed": "--sampling goes with --records",
+    f"{BOUND} --steps 9 --sampling-probability 0": "--sampling-probability: ",
+    f"{BOUND} --steps 9 --delta nan": "--delta: expected a number > 0 and < 1",
+    f"{BOUND} --steps 9 --log-kappa=-1": "exactly one of --kappa",
+    "bound --noise-multiplier 1 --steps 9": "exactly one of --kappa",
+    "bound --steps 9 --kappa nan": "--kappa: expected a number in (0, 1], got 'nan'",
+    "bound --steps 9 --log-kappa nan": "--log-kappa: expected a number <= 0",
+    f"{BOUND} --steps 9 --bounds broken.py": "broken.py could not be run: NameError",
     "calibrate --gamma 0.01 --kappa 0.1 --steps 3": "--gamma > kappa = 0.1, got 0.01",
     "bound --kappa 0.1 --from history.pkl": "history.pkl | Pickles are not read",
+    "bound --kappa 0.1 --from broken.json": "Pickles are not read",
     "bound --kappa 0.1 --from twice.json": "twice.json.mechanism once",
+    "bound --kappa 0.1 --from other.json": "it has epsilon",
+    "bound --kappa 0.1 --from history.json --steps 3": "--steps doesn't go with",
+    f"{BOUND} --from history.json": "--noise-multiplier doesn't go with",
 }
 
 
@@ -104,6 +139,10 @@ def folder(tmp_path_factory):
     path.joinpath("t.csv").write_text("length,species\n" + "1,a\n2,b\n" * 9)
     path.joinpath("real.csv").write_text("a,b\n" + "1,0.5\n2,0.25\n" * 9)
     path.joinpath("audit.json").write_text("{}")
+    path.joinpath("results.json").write_text('{"attacks": {"reconn": {}}}')
+    path.joinpath("broken.py").write_text("nothing_of_this_name\n")
+    path.joinpath("broken.json").write_text("{")
+    path.joinpath("other.json").write_text('{"epsilon": 3}')
     history = '"history": [[1, 1, 1]], "mechanism": "rdp"'
     path.joinpath("history.json").write_text(f"{{{history}}}")
     path.joinpath("twice.json").write_text(f'{{{history}, "mechanism": "rdp"}}')

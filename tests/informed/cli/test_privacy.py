@@ -13,7 +13,7 @@ from scipy import stats
 import dp
 from dp import rero
 from informed import cli
-from informed.cli import main, options
+from informed.cli import options
 
 
 def run(capsys, *arguments):
@@ -29,19 +29,22 @@ def test_a_bound_in_closed_form(capsys):
     assert found["relation"] == "zero_out"
 
 
-def test_calibration_undoes_the_bound(capsys):
-    found = run(capsys, "calibrate", "--gamma=0.2", "--steps=100", "--kappa=0.1")
-    again = run(
-        capsys,
-        *("bound", f"--noise-multiplier={found['noise_multiplier']!r}"),
-        *("--steps=100", "--kappa=0.1"),
-    )
-    assert again["gamma"] == pytest.approx(0.2)
-    assert again["gamma"] <= 0.2
-
-
 MNIST = ("--records=60000", "--batch=256", "--epochs=15", "--kappa=0.01")
 POISSON = (*MNIST, "--sampling=poisson")
+
+
+@pytest.mark.parametrize(
+    ("gamma", "training", "precision"),
+    [
+        (0.2, ("--steps=100", "--kappa=0.1"), 1e-6),
+        (0.3, ("--sampling=shuffled", *MNIST), 1e-4),
+    ],
+)
+def test_calibration_undoes_the_bound(gamma, training, precision, capsys):
+    noise = run(capsys, "calibrate", f"--gamma={gamma}", *training)["noise_multiplier"]
+    again = run(capsys, "bound", f"--noise-multiplier={noise!r}", *training)
+    assert again["gamma"] == pytest.approx(gamma, rel=precision)
+    assert again["gamma"] <= gamma
 
 
 def test_both_numbers_stand_in_the_output(capsys):
@@ -79,14 +82,6 @@ def test_batches_drawn_in_other_ways(sampling, capsys):
     assert found["assumption"] in capsys.readouterr().out
 
 
-def test_calibration_of_shuffled_batches_undoes_the_bound(capsys):
-    given = ("--sampling=shuffled", *MNIST)
-    noise = run(capsys, "calibrate", "--gamma=0.3", *given)["noise_multiplier"]
-    again = run(capsys, "bound", f"--noise-multiplier={noise!r}", *given)
-    assert again["gamma"] == pytest.approx(0.3, rel=1e-4)
-    assert again["gamma"] <= 0.3
-
-
 def test_steps_say_the_same_assumption(capsys):
     sampled = ("--steps=1000", "--sampling-probability=0.01", "--kappa=0.01")
     found = run(capsys, "bound", "--noise-multiplier=1.1", *sampled)
@@ -116,27 +111,6 @@ def test_every_option_has_a_help_text(capsys):
             assert action.help, action.option_strings
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--records=60000", "--batch=256"), "got no --epochs"),
-        (MNIST[:3], "need --sampling"),
-        ((*MNIST[:3], "--sampling-probability=0.1"), "is --batch over --records"),
-        (
-            (*MNIST[:3], "--sampling=shuffled", "--relation=add_or_remove"),
-            "Use zero_out",
-        ),
-    ],
-)
-def test_a_training_said_badly_is_one_line(arguments, message, capsys):
-    with pytest.raises(SystemExit) as caught:
-        cli.main(["bound", "--noise-multiplier=1", "--kappa=0.1", *arguments])
-    assert caught.value.code == 2
-    lines = capsys.readouterr().err.strip().splitlines()
-    assert len(lines) == 1
-    assert message in lines[0]
-
-
 def test_neither_noise_nor_epsilon_is_printed_smaller_than_it_is(capsys):
     given = ("calibrate", "--gamma=0.05", "--steps=10", "--kappa=0.01")
     found = run(capsys, *given)
@@ -163,27 +137,6 @@ def test_people_get_a_table(capsys):
     shown = capsys.readouterr().out
     assert "kappa 1.93e-22" in shown
     assert re.search(r"epsilon +4\.37\d at delta", shown)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((), "exactly one of --kappa"),
-        (("--kappa=0.1", "--log-kappa=-1"), "exactly one of --kappa"),
-        (("--kappa=0.1", "--sampling-probability=0"), "--sampling-probability: "),
-        (("--kappa=0.1", "--sampling=fixed"), "--sampling goes with --records"),
-        (("--kappa=nan",), "--kappa: expected a number in (0, 1], got 'nan'"),
-        (("--log-kappa=nan",), "--log-kappa: expected a number <= 0"),
-        (("--kappa=0.1", "--delta=nan"), "--delta: expected a number > 0 and < 1"),
-    ],
-)
-def test_bad_input_is_one_line(arguments, message, capsys):
-    with pytest.raises(SystemExit) as caught:
-        cli.main(["bound", "--noise-multiplier=1", "--steps=10", *arguments])
-    assert caught.value.code == 2
-    lines = capsys.readouterr().err.strip().splitlines()
-    assert len(lines) == 1
-    assert message in lines[0]
 
 
 def test_ways_to_draw_batches_stand_side_by_side(capsys, tmp_path):
@@ -233,31 +186,6 @@ def test_a_history_of_opacus_is_the_training_in_words(capsys, tmp_path):
     assert "otherwise" in shown
 
 
-@pytest.mark.parametrize(
-    ("text", "arguments", "said"),
-    [
-        ("{", (), "Pickles are not read"),
-        ('{"history": [[1, 1, 1]], "mechanism": "rdp"}', ("--steps=3",), "--steps"),
-        (
-            '{"history": [[1, 1, 1]], "mechanism": "rdp"}',
-            ("--noise-multiplier=3",),
-            "--noise-multiplier",
-        ),
-        ('{"epsilon": 3}', (), "it has epsilon"),
-    ],
-)
-def test_what_is_no_history_is_refused_in_a_line(
-    text, arguments, said, capsys, tmp_path
-):
-    file = tmp_path / "history.json"
-    file.write_text(text)
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(["bound", f"--from={file}", "--kappa=0.01", *arguments])
-    assert stopped.value.code == 2
-    (line,) = capsys.readouterr().err.strip().splitlines()
-    assert said in line
-
-
 def test_the_page_shows_what_is_printed(capsys, monkeypatch, tmp_path):
     """Each `$ informed bound` of docs/privacy.md, by lines; "..." is any text."""
     page = (Path(__file__).parents[3] / "docs" / "privacy.md").read_text()
@@ -273,11 +201,3 @@ def test_the_page_shows_what_is_printed(capsys, monkeypatch, tmp_path):
         for line in lines:
             parts = [re.escape(part) for part in line.split("...")]
             assert any(re.match(".*".join(parts), each) for each in printed), line
-
-
-def test_a_file_of_bounds_that_can_not_be_run_is_one_line(tmp_path, capsys):
-    (tmp_path / "mine.py").write_text("nothing_of_this_name\n")
-    line = "bound --noise-multiplier=1 --steps=10 --kappa=0.1 --bounds"
-    with pytest.raises(SystemExit):
-        main([*line.split(), str(tmp_path / "mine.py")])
-    assert "mine.py could not be run: NameError" in capsys.readouterr().err

@@ -13,11 +13,11 @@ from scipy import stats
 import dp
 import shadow
 from dp.gradient import PrivacyConfig
-from informed import cli
 from informed.experiment import protection
 from informed.experiment.training_settings import TrainingConfig
 from shadow.training import steps_taken
 from tests.informed import developers
+from tests.informed.command_line import SMALL, run
 
 
 def developer(digits, *, noise=1.0, sampling=1.0, shuffling="auto", epochs=100):
@@ -43,15 +43,19 @@ def developer(digits, *, noise=1.0, sampling=1.0, shuffling="auto", epochs=100):
     )
 
 
+def truth_of(images, labels):
+    """Models whose weights nobody looks at."""
+    weights = np.zeros((len(images), 1), np.float32)
+    return shadow.ShadowModels(weights=weights, images=images, labels=labels)
+
+
 def test_planted_success_is_a_violation(rng, digits):
     targets = rng.random((400, 4, 4, 1)).astype(np.float32)
     labels = rng.integers(0, 10, 400).astype(np.int32)
     trained = developer(digits, noise=40.0)
     mean = targets.mean(axis=0, keepdims=True) + 0 * targets
     theory = protection.of(trained, labels)
-    truth = shadow.ShadowModels(
-        weights=np.zeros((400, 1), np.float32), images=targets, labels=labels
-    )
+    truth = truth_of(targets, labels)
 
     def against(images, named):
         guess = {"images": images, "labels": named}
@@ -69,11 +73,7 @@ def test_without_noise_theory_says_nothing(rng, digits):
     images = rng.random((3, 2, 2, 1)).astype(np.float32)
     quiet = developer(digits, noise=0.0)
     theory = protection.of(quiet, np.arange(3))
-    truth = shadow.ShadowModels(
-        weights=np.zeros((3, 1), np.float32),
-        images=images,
-        labels=np.arange(3, dtype=np.int32),
-    )
+    truth = truth_of(images, np.arange(3, dtype=np.int32))
     found = protection.against(theory, quiet, truth, {"images": images})
     assert {*theory.values(), *found.values()} == {None}
 
@@ -153,25 +153,20 @@ def test_the_labels_of_the_shadow_targets_do_not_count_where_they_mean_nothing(
     np.savez(mine, images=digits.images[rows], labels=digits.labels[rows])
     noise = rng.random((80, 8, 8, 1)).astype(np.float32)
     np.savez(theirs, images=noise, labels=np.arange(80) % 3, num_classes=3)
-    cli.main(
-        [
-            "run",
-            "--config=configs/digits.py",
-            f"--config.data.name={mine}",
-            f"--config.data.shadow_name={theirs}",
-            "--config.data.num_fixed=60",
-            "--config.data.num_test=60",
-            "--config.training.epochs=5",
-            "--config.training.privacy.clip_norm=1.0",
-            "--config.training.privacy.noise_multiplier=1000.0",
-            "--config.shadow.count=60",
-            "--config.attacks.reconn.kind=kernel",
-            "--config.attacks.inversion.targets=0",
-            f"--workdir={tmp_path / 'run'}",
-            "--quiet",
-        ]
+    arguments = (
+        f"--config.data.name={mine}",
+        f"--config.data.shadow_name={theirs}",
+        "--config.data.num_test=60",
+        "--config.training.epochs=5",
+        "--config.training.privacy.clip_norm=1.0",
+        "--config.training.privacy.noise_multiplier=1000.0",
+        "--config.shadow.count=60",
+        "--config.attacks.reconn.kind=kernel",
+        "--config.attacks.inversion.targets=0",
+        f"--workdir={tmp_path / 'run'}",
+        *("--quiet", "--json"),
     )
-    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    results = json.loads(run(capsys, "run", *SMALL, *arguments))
     truth = shadow.Store(tmp_path / "run" / "released").read().labels
     guessing = np.mean(truth == 0)
     assert guessing > 0.8
@@ -181,11 +176,7 @@ def test_the_labels_of_the_shadow_targets_do_not_count_where_they_mean_nothing(
 def test_a_broken_noise_declaration_is_seen(rng, digits):
     declared = PrivacyConfig(noise_multiplier=6.0, clip_norm=1.0)
     images = rng.random((15, 8, 8, 1)).astype(np.float32)
-    truth = shadow.ShadowModels(
-        weights=np.zeros((15, 3), np.float32),
-        images=images,
-        labels=np.zeros(15, np.int32),
-    )
+    truth = truth_of(images, np.zeros(15, np.int32))
     found = protection.against(
         {"epsilon": 1.0, "label_bound": 1.0},
         developers.developer(developers.parts_of(digits), epochs=1, privacy=declared),

@@ -15,15 +15,6 @@ from shadow import Store
 from shadow.views import ViewConfig
 from tests.informed.command_line import SMALL, refused, run
 
-FEW = [
-    *SMALL,
-    "--config.attacks.reconn.kind=kernel",
-    "--config.shadow.count=40",
-    "--config.training.epochs=5",
-    "--config.data.num_fixed=30",
-    "--config.data.num_test=6",
-]
-
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory, digits):
@@ -42,7 +33,12 @@ def file(tmp_path_factory, digits):
 def test_findings_6_7_8_a_run_of_few_weights_in_few_bits(tmp_path, capsys, file):
     """Ten biases in bfloat16, of a data set with copies: as its page tells it."""
     arguments = [
-        *FEW,
+        *SMALL,
+        "--config.attacks.reconn.kind=kernel",
+        "--config.shadow.count=40",
+        "--config.training.epochs=5",
+        "--config.data.num_fixed=30",
+        "--config.data.num_test=6",
         f"--config.data.name={file}",
         "--config.view.layers=('output/b',)",
         "--config.view.precision=bfloat16",

@@ -23,7 +23,6 @@ ARGUMENTS = [*SMALL, "--config.shadow.count=120", "--config.shadow.block_size=32
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """A run's two stores, in a folder."""
-
     folder = tmp_path_factory.mktemp("made")
     cli.main(["shadow", *ARGUMENTS, f"--workdir={folder}", "--quiet"])
     return folder
@@ -66,9 +65,8 @@ def test_a_store_in_a_bucket_is_made_and_attacked(made, bucket, tmp_path, capsys
     assert again == results
     output = run(capsys, "shadow", "verify", address, "--sample=3")
     assert output.count("all blocks match their checksums") == 2
-    assert (
-        output.count("3 models trained again, 3 of them to be equal in every bit") == 2
-    )
+    again = "3 models trained again, 3 of them to be equal in every bit"
+    assert output.count(again) == 2
 
 
 def test_a_bucket_is_a_zarr_group_to_other_readers(made, bucket, capsys):
@@ -98,16 +96,6 @@ def test_xarray_opens_it_with_named_dimensions(made):
     np.testing.assert_array_equal(third["images"], whole.images[3])
 
 
-def test_a_workdir_is_a_folder(capsys, tmp_path):
-    message = refused(capsys, "run", *SMALL, "--workdir=s3://bucket/x")
-    assert "--workdir to be a folder, got 's3://bucket/x'" in message
-    assert "--shadow=s3://bucket/x" in message
-    message = refused(capsys, "shadow", *SMALL)
-    assert "--workdir=DIR" in message
-    message = refused(capsys, "shadow", *SMALL, "--workdir=ftp://x/y")
-    assert "'ftp://x/y'" in message
-
-
 def test_info_is_what_the_manifest_says(made, capsys):
     found = json.loads(run(capsys, "shadow", "info", made, "--json"))
     store = Store(made / "shadow")
@@ -123,10 +111,6 @@ def test_info_is_what_the_manifest_says(made, capsys):
     text = run(capsys, "shadow", "info", made / "shadow")
     assert "120 models" in text
     assert "4 of 4 blocks of 32" in text
-    message = refused(capsys, "shadow", "info", made / "stages")
-    assert "no shadow store at" in message
-    message = refused(capsys, "shadow", "info")
-    assert "informed shadow info STORE" in message
 
 
 def test_info_reads_no_data(copy, capsys):
@@ -149,9 +133,8 @@ def test_on_another_kind_of_device_models_may_differ_by_rounding(
     rewrite(store, 1, lambda weights: weights * np.float32(1 + 1e-6))
     monkeypatch.undo()
     assert store.committed(1).made.device == "tpu: v9 x 4"
-    found = json.loads(
-        run(capsys, "shadow", "verify", copy / "shadow", "--sample=120", "--json")
-    )
+    arguments = ["shadow", "verify", copy / "shadow", "--sample=120"]
+    found = json.loads(run(capsys, *arguments, "--json"))
     again = found["trained_again"]["shadow"]
     assert len(again["models"]) == 120
     assert again["bits"] == 120 - 32
@@ -161,7 +144,7 @@ def test_on_another_kind_of_device_models_may_differ_by_rounding(
     commit = store.committed(1)
     other = dataclasses.replace(commit.made, device="tpu: v9 x 4")
     store.place.put(commit.name, Commit(made=other, by=commit.by).content)
-    message = refused(capsys, "shadow", "verify", copy / "shadow", "--sample=120")
+    message = refused(capsys, *arguments)
     assert "Models [32, 33" in message, "of other targets: more than rounding"
 
 
@@ -191,9 +174,8 @@ def test_parts_are_merged_into_the_whole(made, tmp_path, capsys):
     found = json.loads(run(capsys, *arguments))
     assert found["shadow"] == {"copied": 3, "there": 0, "missing": 1}
     assert found["released"] == {"copied": 1, "there": 0, "missing": 0}
-    found = json.loads(
-        run(capsys, "shadow", "merge", tmp_path / "whole", made, "--json")
-    )
+    arguments = ["shadow", "merge", tmp_path / "whole", made, "--json"]
+    found = json.loads(run(capsys, *arguments))
     assert found["shadow"] == {"copied": 1, "there": 3, "missing": 0}
     whole, source = (Store(f / "shadow") for f in (tmp_path / "whole", made))
     np.testing.assert_array_equal(whole.read().weights, source.read().weights)
@@ -212,8 +194,6 @@ def test_stores_of_other_configurations_are_not_merged(made, tmp_path, capsys):
     assert "Only stores of one configuration" in message
     message = refused(capsys, "shadow", "merge", other / "shadow", made / "shadow")
     assert "training.epochs" in message
-    message = refused(capsys, "shadow", "merge", other)
-    assert "STORE" in message
 
 
 def test_a_damaged_source_is_not_merged(copy, tmp_path, capsys):
@@ -265,10 +245,3 @@ def test_a_launcher_that_makes_no_sense_is_refused(
     said = refused(capsys, "shadow", *ARGUMENTS, f"--workdir={tmp_path}", *arguments)
     assert message in said
     assert not any(tmp_path.iterdir())
-
-
-def test_processes_that_are_not_named_are_refused(tmp_path, capsys):
-    said = refused(
-        capsys, "attack", *SMALL, f"--workdir={tmp_path}", "--distributed=here"
-    )
-    assert "--distributed=HOST:PORT,I/N, got 'here'" in said

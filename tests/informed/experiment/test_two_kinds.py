@@ -16,7 +16,8 @@ import pytest
 from informed import cli
 from informed.experiment import shadow_sets
 from shadow import Store, commits, devices
-from tests.informed.command_line import SMALL, refused, run
+from shadow.training import GradientDescent
+from tests.informed.command_line import SMALL, run
 
 CARD = "gpu: NVIDIA H100 80GB HBM3, cuda 12090 x 1"
 ARGUMENTS = [*SMALL, "--config.shadow.count=96", "--config.shadow.block_size=32"]
@@ -89,57 +90,59 @@ def test_a_card_that_times_nothing_has_to_repeat_its_bits(tmp_path, on_card):
         make(tmp_path)
         again = shadow_sets.verify(tmp_path)["trained_again"]["shadow"]
         assert (again["bits"], again["differ"]) == (8, [])
-        off_by(tmp_path, 1e-7)
+        rewrite(tmp_path, lambda weights: off_by(weights, 1e-7))
         assert shadow_sets.train_again(Store(tmp_path / "shadow"), 96)["differ"]
 
 
-def off_by(folder, distance):
-    """Commit a block whose first weight is off, with checksums that match."""
+def rewrite(folder, change):
+    """Commit a block of other weights, with checksums that match."""
     store = Store(folder / "shadow")
     models, made = store.read_block(1), store.committed(1).made
-    weights = models.weights.copy()
-    weights[:, np.abs(weights[0]).argmax()] += distance
     store.drop_block(1)
-    store.write_block(
-        1, weights, models.images, models.labels, trained_with=made.trained_with
-    )
+    rest = models.images, models.labels
+    weights = change(models.weights.copy())
+    store.write_block(1, weights, *rest, trained_with=made.trained_with)
 
 
-def test_a_weight_off_by_a_thousandth_is_caught(by_cpu, tmp_path, on_card):
+def off_by(weights, distance):
+    weights[:, np.abs(weights[0]).argmax()] += distance
+    return weights
+
+
+@pytest.mark.parametrize(
+    ("change", "tolerance"),
+    [
+        (lambda weights: off_by(weights, 1e-3), shadow_sets.TOLERANCE),
+        (lambda weights: weights[::-1].copy(), 1e9),
+    ],
+    ids=["off by a thousandth", "of swapped targets"],
+)
+def test_other_weights_are_caught(
+    change, tolerance, by_cpu, tmp_path, on_card, monkeypatch
+):
+    """Swapped ones also where a target moves weights by less than is allowed."""
     folder = shutil.copytree(by_cpu, tmp_path / "copy")
-    off_by(folder, 1e-3)
+    rewrite(folder, change)
+    monkeypatch.setattr(shadow_sets, "TOLERANCE", tolerance)
     with on_card():
         again = shadow_sets.train_again(Store(folder / "shadow"), 96)
     assert again["differ"] == list(range(32, 64))
 
 
-def test_models_of_swapped_targets_are_caught(by_cpu, tmp_path, on_card, monkeypatch):
-    """Also where one target among many moves the weights by less than is allowed."""
-    folder = shutil.copytree(by_cpu, tmp_path / "copy")
-    store = Store(folder / "shadow")
-    models, made = store.read_block(1), store.committed(1).made
-    store.drop_block(1)
-    swapped = models.weights[::-1].copy()
-    store.write_block(
-        1, swapped, models.images, models.labels, trained_with=made.trained_with
-    )
-    monkeypatch.setattr(shadow_sets, "TOLERANCE", 1e9)
-    with on_card():
-        again = shadow_sets.train_again(store, 96)
-    assert again["differ"] == list(range(32, 64))
-
-
-def test_another_theta_0_than_the_configuration_draws_is_caught(
-    tmp_path, monkeypatch, on_card
-):
-    from shadow.training import GradientDescent
-
+def make_from_another_start(folder, monkeypatch):
+    """Theta_0 is drawn with other last digits."""
     drawn = GradientDescent.initialise
     with monkeypatch.context() as patch:
         patch.setattr(
             GradientDescent, "initialise", lambda self, key: drawn(self, key) + 1e-3
         )
-        make(tmp_path)
+        make(folder)
+
+
+def test_another_theta_0_than_the_configuration_draws_is_caught(
+    tmp_path, monkeypatch, on_card
+):
+    make_from_another_start(tmp_path, monkeypatch)
     store = Store(tmp_path / "shadow")
     assert len(shadow_sets.train_again(store, 8)["differ"]) == 8
     with on_card():
@@ -160,17 +163,11 @@ def test_they_fill_one_store_together(by_cpu, tmp_path, on_card):
 
 def test_theta_0_is_read_from_the_store(by_cpu, tmp_path, monkeypatch):
     """A worker that draws other last digits trains from the first one's theta_0."""
-    from shadow.training import GradientDescent
-
     folder = shutil.copytree(by_cpu, tmp_path / "copy")
     store = Store(folder / "shadow")
     expected = store.read().weights
     store.drop_block(2)
-    drawn = GradientDescent.initialise
-    monkeypatch.setattr(
-        GradientDescent, "initialise", lambda self, key: drawn(self, key) + 1e-3
-    )
-    make(folder)
+    make_from_another_start(folder, monkeypatch)
     np.testing.assert_array_equal(store.read().weights, expected)
 
 
@@ -223,12 +220,6 @@ def test_one_process_a_gpu_under_slurm(by_cpu, tmp_path):
     assert [process.wait() for process in processes] == [0, 0]
     ours, theirs = (Store(f / "shadow").read() for f in (tmp_path, by_cpu))
     np.testing.assert_allclose(ours.weights, theirs.weights, rtol=0, atol=2e-6)
-
-
-def test_options_of_training_are_refused_elsewhere(by_cpu, capsys):
-    for option in ("--form=patches", "--compilation-cache=x"):
-        message = refused(capsys, "shadow", "verify", by_cpu, option)
-        assert option.partition("=")[0] in message
 
 
 def test_verify_takes_the_flags_that_a_store_was_made_with(by_cpu, capsys, monkeypatch):
