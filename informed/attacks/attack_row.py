@@ -39,12 +39,14 @@ class Facts:
       deterministic: whether equal arguments give equal weights.
       secret: whether the seed of the released models is unknown to the adversary.
       returned: one result of training, such as a fitted estimator; None: unknown.
+      known: numbers of rows and of features of D_-; None: unknown.
     """
 
     withheld: Mapping[str, str] = dataclasses.field(default_factory=dict)
     deterministic: bool = True
     secret: bool = False
     returned: Any = None
+    known: tuple[int, int] | None = None
 
     @property
     def why_not_again(self) -> str:

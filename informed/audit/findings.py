@@ -107,6 +107,7 @@ class Preflight:
         unasked += about.unasked or "no predict(released, images)"
         is_estimator = released.is_estimator(self.returned)
         fitted = "" if is_estimator else "training returns no fitted estimator"
+        known = about.call().inputs(about.fixed.images).reshape(len(about.fixed), -1)
         return Facts(
             withheld={
                 "answers": "" if about.answering else unasked,
@@ -116,6 +117,7 @@ class Preflight:
             deterministic=about.deterministic,
             secret=about.contract.private,
             returned=self.returned,
+            known=known.shape,
         )
 
 

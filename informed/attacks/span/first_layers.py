@@ -45,6 +45,13 @@ class Layer:
         return dataclasses.replace(self, deviation=np.hypot(self.deviation, mean))
 
 
+def spanned(rows: int, features: int) -> str:
+    """Say that D_- leaves no direction off its span; "" if it leaves some."""
+    if rows + 2 < features:
+        return ""
+    return f"D_- has {rows} rows of {features} features: no direction is off their span"
+
+
 def find(
     knowledge: Knowledge, known: np.ndarray, key: Array
 ) -> tuple[list[Layer], str]:
@@ -61,11 +68,8 @@ def find(
         return [], "A isn't told"
     if len(known) < 2:
         return [], "D_- has fewer than two records"
-    if known.shape[0] + 2 >= known.shape[1]:
-        return [], (
-            f"D_- has {known.shape[0]} rows of {known.shape[1]} features: no"
-            " dimension is left off their span"
-        )
+    if why := spanned(*known.shape):
+        return [], why
     start = knowledge.initialisation
     if start is not None and np.ndim(start) != 1:
         return [], "every release begins elsewhere"

@@ -65,6 +65,8 @@ def applies(facts: Facts) -> str:
             return "closed form reads linear models off their span as well"
         if not hasattr(facts.returned, "coefs_"):
             return "it is for networks"
+    if facts.known is not None and (why := first_layers.spanned(*facts.known)):
+        return why
     return "the seed is secret" if facts.secret else facts.why_not_again
 
 
