@@ -1,5 +1,7 @@
 """Privacy of random allocation: each record joins one secret step of every epoch.
 
+`sampling` and `shadow.factory` make `RandomAllocation`.
+
 Also called balls in bins: a way to draw batches, like Poisson sampling or shuffling.
 With t steps an epoch, and the target's gradients of length at most 1, one epoch is
 dominated by the pair

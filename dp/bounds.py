@@ -3,7 +3,9 @@
 gamma bounds the probability that an attack that sees the weights comes near the target.
 kappa is that probability for the best attack without the weights (the baseline, see
 `priors`). Bounds take log kappa and return log gamma, elementwise and in float64, as
-kappa may underflow for images. No bound is below log kappa or above 0.
+kappa may underflow for images. No bound is below log kappa or above 0. Mechanisms
+(`mechanisms`, `participation`, `published`) call these with their epsilon, mu or Renyi
+curve.
 
 A guarantee compares training with the target to a reference that doesn't depend on it:
 

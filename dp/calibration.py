@@ -2,7 +2,8 @@
 
 Noise that stops reconstruction may leave membership visible: `Calibration.epsilon` is
 often far above what anyone would call private. So `calibrate` takes gamma, the success
-that reconstruction may have, or an advantage or an epsilon.
+that reconstruction may have, or an advantage or an epsilon. `informed calibrate` and
+audits (`informed.audit.noise_game`) call `calibrate`.
 """
 
 import dataclasses

@@ -6,6 +6,7 @@ output, of squared length (|a|^2 + 1) |d|^2: a "ghost norm" (Goodfellow 2015; Li
 2022). The gradient of losses weighted by min(1, C / length) is then the clipped sum.
 The lengths take a backward pass of their own; compiled, it computes no gradients of
 weights. `clipped_sum_traced` does the same for any network, by `ghost_norms`.
+`shadow.training.private` calls both clipped sums and `add_noise`.
 
 The caller divides by a public number. The order of examples has to be public too.
 """

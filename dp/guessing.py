@@ -1,6 +1,7 @@
 """The baseline kappa measured on records: how often a guess without the model is right.
 
-For data whose prior isn't known; `priors` has kappa of known priors.
+For data whose prior isn't known; `priors` has kappa of known priors. Audits of noisy
+training call it (`informed.audit.noise_game`).
 
     baseline = dp.kappa_from(images, error=mean_squared, threshold=0.0232)
     print(baseline, dp.rero_bound(run, log_kappa=baseline.log_kappas))

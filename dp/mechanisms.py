@@ -1,7 +1,8 @@
 """Mechanisms: private training by Gaussian noise, with or without Poisson sampling.
 
 Bounds hold under the mechanism's neighbouring relation (see `bounds`). Theorems are
-those of Balle, Cherubin and Hayes 2022.
+those of Balle, Cherubin and Hayes 2022. `sampling` and `shadow.factory` make
+mechanisms.
 
 sigma, the noise multiplier, is the standard deviation of the noise on the *sum* of
 clipped gradients over the clipping norm. The number that a sum is divided by has to be

@@ -1,7 +1,8 @@
 """DP-SGD as mechanisms where batches are known to the adversary, or of fixed size.
 
-Bounds for Poisson sampling (`mechanisms`) don't hold here. Where the batches are
-known, a record is protected by the noise of the steps that it takes part in.
+Bounds for Poisson sampling (`mechanisms`) don't hold here. Where the batches are known,
+a record is protected by the noise of the steps that it takes part in. `sampling` and
+`histories` make these mechanisms.
 """
 
 import dataclasses

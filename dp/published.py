@@ -1,7 +1,8 @@
 """Bound training by its accountant's numbers: epsilon, Renyi, rho or a privacy loss.
 
 For trainings whose noise and batches aren't known, and Laplace noise. `relation` is the
-neighbouring relation that the numbers were computed under (see `bounds`).
+neighbouring relation that the numbers were computed under (see `bounds`). Users make
+these classes from such numbers.
 """
 
 import abc

@@ -2,7 +2,7 @@
 
 `rero_bound` takes a mechanism, which says how a training was made private, and kappa,
 the success without the release. It returns the least bound on gamma, the success with
-the release.
+the release. `informed bound`, runs, `calibration` and `plots` call it.
 
     import dp
     run = dp.PoissonGaussian(

@@ -3,7 +3,9 @@
 `fit` measures mean and variance on shadow models, `read` standardises these models, and
 a `Reconstructor` standardises releases by the same statistics. Features that don't vary
 beyond float32 rounding (weights of always-black pixels: 14 % on MNIST) carry nothing
-about the target and are dropped.
+about the target and are dropped. `trainer` and
+`informed.attacks.inversion.label_shadows` call `fit`, `trainer` calls `read`, and
+`refined` calls `room`.
 """
 
 import dataclasses

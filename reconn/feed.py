@@ -1,10 +1,10 @@
 """Batches of a network's training, gathered by a thread while the device computes.
 
-The features of all shadow models may be
-larger than the memory (12 GB on CIFAR-10), so only the next few batches are copied, in
-an order that the caller decides. Where one accelerator has twice the room for all
-features and images, `steps.Steps` puts them there once and gathers rows there: with a
-thread of the host a step takes an H100 five times as long (Table V of Balle et al.).
+The features of all shadow models may be larger than the memory (12 GB on CIFAR-10), so
+only the next few batches are copied, in an order that the caller decides. Where one
+accelerator has twice the room for all features and images, `steps.Steps` puts them
+there once and gathers rows there: with a thread of the host a step takes an H100 five
+times as long (Table V of Balle et al.). `network` makes a `Batches`, `steps` reads it.
 """
 
 import concurrent.futures

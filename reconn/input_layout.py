@@ -2,7 +2,8 @@
 
 A plain network sees the features of theta alone. One that refines the guesses of kernel
 regression (`refined`) sees, after these, the guesses and the votes for each label.
-Builders of networks (`modules`, `residual`) take it.
+Builders of networks (`modules`, `residual`) take it. `trainer` and `reconstructor` make
+a layout, and `informed.experiment.feasible` to check settings.
 
 The gradient of a first layer's weights W (pixels, units) at one record z is
 

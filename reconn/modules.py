@@ -1,5 +1,7 @@
 """Architectures of reconstructor networks, the paper's or a user's; a discriminator.
 
+`network`, `refined` and `reconstructor` call `build`.
+
 A user hands `reconn.Network` a module:
 
     a Haiku function (inputs, *, training) -> images

@@ -5,6 +5,7 @@ delta of each unit, whose bias has the gradient delta itself. So the target is a
 pictures whose coefficients depend on the other weights: the network first makes such
 mixtures, with coefficients from a small dense network. On 4,000 shadow models of MNIST
 this takes the error of the network alone, after six epochs, from 0.05 to 0.005.
+`modules` offers it to `network`, `refined` uses it on the guesses of `kernel`.
 
 It works at half the image's height and width, where a convolution takes a quarter of
 the time: the pixels of a block of 2 x 2 are channels. All other inputs, such as the

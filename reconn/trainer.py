@@ -1,7 +1,8 @@
 """Training of a reconstructor on shadow models: `reconn.train`.
 
 It sees no released model and no target of one: statistics, training and the choice of
-the best epoch use shadow models only, of which the last ones validate.
+the best epoch use shadow models only, of which the last ones validate. Users call it,
+and runs and audits by `informed.attacks.shadow_trained`.
 """
 
 import contextlib

@@ -1,7 +1,8 @@
 """Commits and attempts: the small files that say which blocks of a store exist.
 
 They name the attempt and device that made a block, and are sealed: JSON that holds its
-own SHA-256. A file with a broken seal is never used.
+own SHA-256. A file with a broken seal is never used. `blocks` writes and reads them;
+`manifests` seals its file likewise.
 """
 
 import dataclasses

@@ -2,7 +2,8 @@
 
 The three disjoint parts of Section V-A (Balle et al. 2022): the fixed set D_- that the
 adversary knows, the shadow targets of the adversary's models, and the test targets that
-the adversary has no exact copy of.
+the adversary has no exact copy of. `sources` makes `Examples`, users, runs and audits
+call `split`, and `factory` trains on the parts.
 """
 
 import dataclasses

@@ -3,7 +3,7 @@
 A training algorithm A that is a function of JAX is trained in batches of fixed width,
 one batch per device. On another number of cores or devices, or at another width,
 weights agree to float32 rounding. Any other A trains one model at a time in each worker
-process.
+process. `store` makes shadow models by it, runs and audits the released ones.
 
 The factory's key splits into a public part and one private stream per role (shadow or
 released). The public part gives the shared initialisation and a known order of

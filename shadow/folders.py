@@ -1,5 +1,7 @@
 """A data set from a folder that has a folder of pictures for each class.
 
+`sources` calls `read`, `classes` and `digest`.
+
     pictures/cat/1.png
     pictures/dog/7.jpg
 

@@ -5,7 +5,8 @@ pixels correlate. So `Known.completed` corrects the unknown pixels of learned at
 and the mean image, by a regression of errors there on errors at known pixels. It is
 fitted on images that the adversary knows completely. For the mean image this gives the
 prior's conditional mean, as in `dp.priors.gaussian_given`. Inversion takes the known
-pixels as given.
+pixels as given. `informed.experiment.pipeline` makes a `Known`, with a mask by
+`rows_of`.
 
 Source: Balle et al. 2022, Section II-C.
 """

@@ -2,7 +2,8 @@
 
 It is written last, with a checksum of itself. It holds the record (configuration,
 content of the data, versions), sizes, the layout of weights, zarr's metadata, and
-checksums of arrays that are not cut into blocks.
+checksums of arrays that are not cut into blocks. `store` makes it (`of`, `put_empty`),
+and `blocks` reads it before all else.
 """
 
 import dataclasses

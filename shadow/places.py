@@ -4,7 +4,8 @@ A place holds named contents ("commits/000012.json"). Contents are complete: a n
 appears with all its bytes or not at all. Stores rest on `put_if_absent`: of any number
 of writers, in any processes and on any machines, exactly one succeeds. A folder does it
 by a hard link, a bucket by a conditional put ("If-None-Match: *"), which S3, Google's,
-Azure's and most S3-compatible stores support.
+Azure's and most S3-compatible stores support. `blocks`, `manifests` and
+`informed.experiment` call it.
 
 Temporary errors of a bucket are retried. A retried put whose first answer was lost may
 find its own content: False from `put_if_absent` doesn't say who took the name.

@@ -1,5 +1,7 @@
 """The released weights of a user's model: named arrays of what training returns.
 
+Audits call this (`informed.audit.subject` and others).
+
 All of these arrays count as released, and form theta:
 
 tree of arrays       its leaves

@@ -1,7 +1,7 @@
 """A check that a worker uses the GPU that Ray or Slurm reserved for it.
 
 A JAX without CUDA trains on the CPU, ten times slower, and its warning is easily missed
-on a paid cluster.
+on a paid cluster. Commands that train call `prepare`, and Ray tasks `require`.
 """
 
 import os

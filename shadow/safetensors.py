@@ -1,5 +1,7 @@
 """Reading and writing of .safetensors files, which run no code when they are read.
 
+`reconn.reconstructor` writes and reads them, `uninformed` reads.
+
 The format is the length of a header, the header as JSON, the numbers. The library
 `safetensors` isn't used because its reader for NumPy cannot load bfloat16. `write` adds
 a SHA-256; files without one are read unchecked.

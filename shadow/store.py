@@ -1,6 +1,7 @@
 """The shadow data set on disk: (weights, target) pairs that a factory trains.
 
-`blocks` has the files, and how a block is committed, read and verified.
+`blocks` has the files, and how a block is committed, read and verified. `informed
+shadow`, runs and users make stores; attacks that learn read them.
 """
 
 import dataclasses

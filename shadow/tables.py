@@ -4,7 +4,8 @@ Rows become images because attacks and shadow models take images. A column of nu
 scaled from its range to [0, 1]; a column of words becomes one feature per word, 1 where
 it applies. Ranges and words of the columns count as public, as in a data sheet: they
 are read from the whole table, the targets' rows included. In a column of words, an
-empty cell is a separate word; in a column of numbers it is an error.
+empty cell is a separate word; in a column of numbers it is an error. Audits make a
+`Table` of .csv files or of columns in memory.
 """
 
 import csv

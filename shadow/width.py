@@ -2,7 +2,8 @@
 
 On a CPU the activations of a batch of models should stay in a core's cache. An
 accelerator should be busy without running out of memory. Programs are compiled here
-from shapes alone, and never run.
+from shapes alone, and never run. `factory` and `informed.attacks.inversion.retraining`
+call `models_per_batch`.
 """
 
 import math

@@ -1,8 +1,8 @@
 """Search for training points whose training ends at the released weights.
 
-THREAT: uninformed, with labels. Knows the released weights theta*, the
-architecture, loss and weight decay of the victim, and the training labels y (`targets`
-below); not the points x.
+THREAT: uninformed, with labels. Knows the released weights theta*, the architecture,
+loss and weight decay of the victim, and the training labels y (`targets` below); not
+the points x. `rows` and `landscape.runs` call this attack.
 
     min_x 1/2 |theta(x) - theta*|^2   s.t.   theta(x) = argmin_theta E(x, y; theta),
 

@@ -1,8 +1,8 @@
 """Evaluate attacks on weights alone: match their candidates with the training images.
 
-A KKT attack returns more candidates than there are training points, in no order, and
-no attack can say which are right. Only an evaluation can match candidates with training
-points and count them.
+A KKT attack returns more candidates than there are training points, in no order, and no
+attack can say which are right. Only an evaluation can match candidates with training
+points and count them. `kkt.scoring` and `landscape` call it.
 
 Images are matched by normalised cross-correlation (NCC), stretched to [0, 1], and
 compared by SSIM. Some candidate resembles any image, so every count stands beside a

@@ -5,6 +5,7 @@ only. Then scaling all parameters by c scales the output by c^L, and gradient fl
 loss with exponential tails tends, in direction, to a KKT point of margin maximisation,
 on which the attack rests. With biases in all hidden layers the network isn't
 homogeneous and this result doesn't hold; the attack is tried on such networks too.
+`kkt`, `max_margin`, `model_inversion` and `weights_file` use these networks.
 
 Points here are rows (points, pixels), not images, because the networks are dense.
 

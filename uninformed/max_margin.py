@@ -1,5 +1,7 @@
 """Train victims of the KKT attack until they are near a KKT point of max margin.
 
+`kkt.experiment` calls `train`; `kkt` and `model_inversion` also use `margins`.
+
 Gradient descent converges like 1 / log(steps). These phases, of loss L and
 weights theta, are faster; the first two have the same limits:
 

@@ -1,7 +1,8 @@
 """Measure distances between images (MSE, MAE, LPIPS), and rates of success.
 
 The oracle, the nearest image that the adversary has, and percentiles of these distances
-are those of Figure 3 (Balle et al. 2022, Section V-B).
+are those of Figure 3 (Balle et al. 2022, Section V-B). `comparison`, `judging`,
+`evaluation`, `noise_game` and users call them.
 """
 
 import dataclasses

@@ -2,7 +2,8 @@
 
 `Report.values` has numbers, labels and messages; an error's message may quote a record.
 Records and guesses are in `Report.pictures`, which only the page shows. With `redact`,
-the page has none of them; see `Report.redacted`.
+the page has none of them; see `Report.redacted`. `audit_state` and `run_report` build
+it, and `cli.audit_command` saves and reads it.
 """
 
 import csv

@@ -1,8 +1,8 @@
 """Draw the figures of a report's HTML page: bounds as inline SVG, images as thumbnails.
 
-Text and axes take the colour of the page's
-text, so one file works in light and dark. Series differ by marker as well as by colour;
-every colour has a contrast of at least 3 to both backgrounds.
+Text and axes take the colour of the page's text, so one file works in light and dark.
+Series differ by marker as well as by colour; every colour has a contrast of at least 3
+to both backgrounds. `html_page` calls `bound` and `thumbnail`.
 """
 
 import base64

@@ -1,4 +1,7 @@
-"""Render a report as one HTML page: no script, no network, dark or light, printable."""
+"""Render a report as one HTML page: no script, no network, dark or light, printable.
+
+`Report.html` calls `render`.
+"""
 
 import json
 import re

@@ -1,5 +1,7 @@
 """Full-batch training in the span of the data, for victims with a dense first layer.
 
+`informed.attacks.inversion.span_derivatives` calls all but `train`.
+
 Gradient descent, with or without momentum and weight decay, only ever moves the first
 layer's weights by combinations of training images:
 

@@ -1,7 +1,8 @@
 """Private steps of gradient descent (DP-SGD): noisy sums of clipped gradients.
 
 `informed.attacks.prior_aware` computes by `PrivateSteps` the releases of every step,
-which the strongest adversary of differential privacy sees.
+which the strongest adversary of differential privacy sees. `gradient_descent` trains by
+it.
 """
 
 import dataclasses

@@ -4,7 +4,8 @@ Provenance records (`shadow.records`) hold the hash. It covers the function's fi
 what it holds: arguments of `partial`, captured variables, attributes of its object, and
 the files of functions and classes among these. It doesn't cover globals computed at run
 time, other imported files, or libraries: where these may change, pass `version=` to
-`JaxFunction` or `PythonFunction`, or where you register the victim.
+`JaxFunction` or `PythonFunction`, or where you register the victim. `foreign`,
+registered victims and audits call it.
 """
 
 import contextlib

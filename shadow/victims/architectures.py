@@ -3,7 +3,8 @@
 Inside dense layers, activations are laid out as (features, examples). Under `vmap` over
 models, which share the input, XLA then merges the first layers of all models into one
 large matrix product. With examples first it does not, and takes twice as long. `apply`
-still takes images and returns logits with examples first.
+still takes images and returns logits with examples first. Users (as
+`shadow.build_victim`) and runs call `build`; manifests of stores hold `revisions`.
 """
 
 import dataclasses

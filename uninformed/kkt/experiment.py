@@ -3,7 +3,8 @@
 A homogeneous network is trained on a few images until it is near a KKT point, or read
 from a file (`--weights`). The KKT attack sees its weights, and the mean image if that
 is known. It is run several times from random starts, and an adversary can choose runs
-by their loss.
+by their loss. `scoring` calls `attacked` and compares the runs with the training
+images.
 
 The network is kept in `network.npz` and batches of runs in `search/`. An interrupted
 experiment continues after the last of fifty checkpoints of a batch or a training. Up to

@@ -1,5 +1,7 @@
 """The loss that the KKT attack minimises, and the start of a run.
 
+`descent` minimises it; `scoring` and `landscape.runs` call `span`.
+
 The terms, with the corresponding equations of Haim et al. 2022:
 
 stationarity  | theta - sum_i <c_i, grad Phi(x_i)> |^2 (6), see `stationarity`

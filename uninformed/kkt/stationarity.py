@@ -1,5 +1,7 @@
 """The KKT attack's residual: weights theta minus a sum of gradients at candidates.
 
+`scoring` evaluates it at the training points themselves.
+
     | theta - sum_i <c_i, grad Phi(x_i)> |^2, layer by layer
 
 at points x_i of the network Phi, with coefficients c_i (outputs,). Near a KKT point it

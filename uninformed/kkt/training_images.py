@@ -1,4 +1,7 @@
-"""Choose a KKT victim's training images, and held-out ones to count chance matches."""
+"""Choose a KKT victim's training images, and held-out ones to count chance matches.
+
+`experiment` calls it, and so does `landscape.mixtures`.
+"""
 
 import dataclasses
 

@@ -1,5 +1,7 @@
 """Test whether an adversary can recognise recovered training images, by ROC curves.
 
+`study` calls it.
+
 Attacks end at many images, some of which are recovered training
 images and most are not. An uninformed adversary can compute three scores of an image:
 

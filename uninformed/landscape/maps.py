@@ -1,7 +1,7 @@
 """Pictures of a landscape, to compare with Figures 1 to 12 of Runkel et al. 2024.
 
-"Truth" means the training images,
-and "partition" other images of their classes (`mixtures`).
+"Truth" means the training images, and "partition" other images of their classes
+(`mixtures`). `study` calls these functions, which write PNG files.
 """
 
 from collections.abc import Mapping, Sequence

@@ -3,7 +3,8 @@
 It is the registry's row `closed_form`. Audits hold records in [0, 1] but the model was
 fitted in the units of table columns; `features` and `as_image` convert them, for
 `span_attack` too. THREAT: knows the known records D_- with their labels, and sees the
-fitted model. Needs neither the training code nor its seed.
+fitted model. Needs neither the training code nor its seed. It calls
+`reconstruct_sklearn` for every model.
 
 Source: Balle et al. 2022, Theorem 1; the scaler's means and the span are ours.
 """

@@ -3,7 +3,7 @@
 `objectives` solves them. Since solvers stop short of the optimum, `refining` then fits
 the model again, with candidates in the target's place, until its parameters are
 reproduced. There are no refits if they depend on the rows' order, or the model is in
-float32.
+float32. `pipelines`, `scaler` and `span.linear_fit` call it; users call `reconstruct`.
 
 Certificate. With one output, every set of known rows has a solution, and an integer
 class label is weak evidence if features are small: nothing is certified. With several

@@ -4,6 +4,7 @@ THREAT: knows all training points but one, and the fitted parameters, which mini
 (penalised) negative log-likelihood to high precision. Needs no shadow models and no
 prior, whatever the optimiser was. Recovers the point and its label by
 `objectives.solve`; without intercept (Theorem 8) two candidates, from the label.
+`affine` and `linear` call it, and users with parameters of models from elsewhere.
 
 Objective: sum_i [b(s_i) - y_i s_i] + (penalty / 2) |theta|^2 + (intercept_penalty / 2)
 t^2, where s_i = <x_i, theta> + t for coefficients theta and intercept t, and b' is the

@@ -6,7 +6,8 @@ changed, some tens of times. A candidate is *certified* if (1) this noise explai
 residual, (2) theta determines it closely enough in every direction, and (3) it agrees
 with the known pixels of the target. If (2) holds only because its pixels lie on levels,
 `if_levels` is set too: the certificate then holds if the target's pixels are levels. If
-A is random nothing is certified, but `if_levels` may be set.
+A is random nothing is certified, but `if_levels` may be set. `training_inversion` and
+`cloud_search` call `certify` at their end.
 """
 
 import copy
@@ -56,8 +57,7 @@ def certify(problem: Problem, candidate: Candidate) -> Certificate:
     """Certify a candidate if the three conditions of the module hold.
 
     Returns: the certificate. Its images are rounded to levels if they are near, and
-    known
-      pixels of the target are put in.
+      known pixels of the target are put in.
     """
     if problem.runs.random:
         return _without_certificate(problem, candidate)

@@ -2,6 +2,7 @@
 
 A *cloud* is a set of random points around a guess, with the function's value at each.
 Its slopes hold on the scale of the cloud, so kinks mislead them less than derivatives.
+`clouds` calls it; it runs no training itself.
 
 - The regression corrects known slopes, each output's by as much as generalised
   cross-validation allows. So a cloud may have fewer points than there are unknowns.

@@ -2,6 +2,8 @@
 
 Most *starts* (a label, and an image to begin at), such as those with a wrong label,
 don't lead to the released weights theta, and nobody knows beforehand which do.
+`training_inversion` calls `certificates` where training has kinks or derivatives
+failed.
 """
 
 import dataclasses

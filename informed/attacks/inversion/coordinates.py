@@ -1,7 +1,8 @@
 """The inversion's unknowns: principal components of images, scaled to unit variance.
 
 In these coordinates a target like the known images is about standard normal. So the
-prior is Gaussian, and least squares are well conditioned.
+prior is Gaussian, and least squares are well conditioned. `known_images` computes them,
+`shared_measurements` makes a `Space` for each search.
 """
 
 import dataclasses

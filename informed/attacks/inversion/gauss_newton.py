@@ -1,5 +1,7 @@
 """Least squares by Gauss-Newton where the Jacobian is very expensive.
 
+`solving` and `stationary_attack` call it.
+
 - Several dampings of a step are evaluated at once, as one batch of training runs: those
   around the previous best, and others only if the best is at their edge.
 - Broyden's update keeps the Jacobian useful after a step. A new one costs as much as

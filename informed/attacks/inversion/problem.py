@@ -1,5 +1,8 @@
 """Data types of the inversion: release, start, problem, candidate and certificate.
 
+`starting_images` makes starts and `shared_measurements` problems; `solving` and
+`cloud_search` search for candidates; `certificate` judges them.
+
     A(D_- + z) = theta
 
 A is the training algorithm, D_- the known images, theta the released weights and z the

@@ -4,6 +4,7 @@ Randomness of A that the adversary doesn't know is drawn `draws` times, and the 
 theta are the mean over the draws. Noise of private training is omitted instead, which
 gives the same mean to first order. More draws measure how theta scatters. Subclasses
 add derivatives of the whole training run, by `derivatives` or `finite_differences`.
+`membership_attacks` uses it too.
 """
 
 import functools

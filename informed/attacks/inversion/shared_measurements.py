@@ -4,7 +4,7 @@ By these measurements the inversion chooses between its two engines, derivatives
 clouds. Measured on first use: the released weights theta and their Jacobian at each
 class's mean image, theta of known images and of a black one, and how nonlinear training
 (A) is. A runs on images that the adversary has or constructs; only theta of a release
-is used.
+is used. `training_inversion` makes one object per theta_0.
 """
 
 import functools

@@ -2,7 +2,8 @@
 
 THREAT: knows the known records D_- and the training algorithm A; for exact results also
 its initialisation theta_0 and the order of mini-batches. Uses public images. White-box
-release: the weights theta. The label may be unknown.
+release: the weights theta. The label may be unknown. The registry builds it by `make`;
+users call `informed.Inversion`.
 
 If A is deterministic, the target z is a solution of
 

@@ -2,6 +2,7 @@
 
 THREAT: knows the known records D_-, the training algorithm A, and the family of
 theta_0's seed (which library, which code), not the seed. White-box release.
+`training_inversion` calls `with_seeds` where theta_0 is unknown; users call `recover`.
 
 Weights that training only scales (`still`, by a few trainings) are compared with the
 theta_0 of every seed. A few weights per seed suffice, so all 32 bits can be searched.

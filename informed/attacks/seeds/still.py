@@ -7,7 +7,8 @@ The adversary trains from a few initialisations, with a copy of a point of D_- f
 target, and keeps the weights that end at the same multiple of their initial value
 theta_0 each time, whatever the architecture. A target that is nonzero in one such input
 changes the weights of that input only. A few trainings on public images, or else on
-D_-, show which inputs are seldom nonzero.
+D_-, show which inputs are seldom nonzero. `recovery` calls `find`, and compares these
+weights with every seed's theta_0.
 """
 
 import dataclasses

@@ -2,7 +2,8 @@
 
 We compute with the n x n matrix of inner products of n known rows of d columns, so that
 no d x d matrix is needed. This squares the rows' condition number, so a projection is
-repeated on its result to remove what remains in the span.
+repeated on its result to remove what remains in the span. `direction`, `lattice`,
+`first_layers` and `linear_fit` use it.
 """
 
 import dataclasses

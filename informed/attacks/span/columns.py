@@ -1,7 +1,8 @@
 """Detect discrete columns of known rows: whole numbers, decimals, bytes and one-hots.
 
 The missing row is assumed to take such values too: `lattice` completes the row's
-direction by these columns, and `guess_search` rounds a guess to them.
+direction by these columns, and `guess_search` rounds a guess to them. `lattice` and
+`span_attack` call `of`.
 """
 
 import dataclasses

@@ -3,7 +3,8 @@
 Consider a dense layer W of the inputs whose updates are sums of gradients. With initial
 weights W_0 = 0, or subtracted, P W = alpha_z (P z)^T, where z is the missing row and P
 projects off the span of the known rows. So the right singular vector of P W is the
-direction of P z. k missing rows give rank k, if there are enough outputs.
+direction of P z. k missing rows give rank k, if there are enough outputs. `linear_fit`
+and `span_attack` begin with `read`; users `rank` a gallery by it.
 
 Source: ours; docs/span.md has the statement and its proof.
 """

@@ -1,7 +1,8 @@
 """Select first layers whose weights change by combinations of training records only.
 
 Other layers leave the records' span, as under Adam, which updates by coordinate. Two
-trainings show which do.
+trainings show which do. `span_attack` calls `find` and reads the target from these
+layers.
 """
 
 import dataclasses

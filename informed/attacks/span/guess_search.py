@@ -6,6 +6,7 @@ alpha_z dz^T and by the response of the other records' alphas. alpha_z is read o
 span in each training, so this first part is known before any column of the Jacobian is
 measured. The response depends on W z and V z only. We measure it along the directions
 that matter most to these, and later trainings update it by secants (Broyden).
+`span_attack` calls it for networks.
 
 Steps are damped (Levenberg and Marquardt), in coordinates in which known records have
 at most variance one. A guess near the discrete levels of its columns is rounded to

@@ -7,7 +7,7 @@ remaining d - n - 1 equations hold to more digits than index a row of the grid, 
 to the direction's precision: one wrong value in a known row would violate one of them.
 `certified` also needs that no combination with known rows is another solution
 (`uniqueness`), that all columns are settled, and that a single output can't hide an
-error or a sum of rows.
+error or a sum of rows. `linear_fit` and `span_attack` call `complete`.
 
 Message passing. The direction is w = a P z: the missing row z, projected off the span
 by P, times an unknown factor a (the *share*): d - n equations for d columns of few

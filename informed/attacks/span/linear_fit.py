@@ -4,7 +4,7 @@ The model needn't be at an optimum, but needs more features than known rows. If 
 are known, the model is refitted with the reconstructed row. If the coefficients are
 reproduced, they certify the row and its label, unless the row may be a sum of two. If
 they aren't, the model is refitted with the row in another place: two equal refits speak
-against the row, while different ones leave it open.
+against the row, while different ones leave it open. `closed_form.pipelines` calls it.
 
 To test whether training keeps its weights in the span of its rows, we fit the model to
 a few random rows with its own settings.
