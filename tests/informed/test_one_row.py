@@ -39,7 +39,7 @@ ROW = Row(
     sees="weights",
     knows=("fixed",),
     gives=("images",),
-    applies=lambda facts: "" if facts.targets else "there are no targets",
+    applies=lambda facts: facts.why_not_again,
     remedy="nothing: it reads nothing",
 )
 
