@@ -68,10 +68,10 @@ def main() -> None:
     devices.one_a_core()
     fields = vars(arguments)
     figure = fields.pop("figure")
-    made = play(**fields)
-    print(json.dumps(made.line))
+    outcome = play(**fields)
+    print(json.dumps(outcome.line))
     if figure is not None:
-        files.write_bytes(figure, picture(made))
+        files.write_bytes(figure, picture(outcome))
 
 
 def play(*, seed: int, runs: int, steps: int, width: int) -> Circle:
@@ -138,23 +138,23 @@ def _recovered(points: np.ndarray, found: np.ndarray) -> int:
     return int((distances.min(axis=1) < NEAR).sum())
 
 
-def picture(made: Circle) -> bytes:
+def picture(outcome: Circle) -> bytes:
     """Figure 2: the points and what the network says; the candidates; prototypes."""
     edge = np.linspace(-1.4, 1.4, 200)
     grid = np.stack(np.meshgrid(edge, edge), axis=-1).reshape(-1, 2)
-    outputs = homogeneous.apply(made.network, jnp.asarray(grid, jnp.float32))
+    outputs = homogeneous.apply(outcome.network, jnp.asarray(grid, jnp.float32))
     shown = np.clip(np.asarray(outputs), -2, 2).reshape(200, 200)
     figure = matplotlib.figure.Figure(figsize=(12, 4), layout="constrained")
     panels = {
-        "training points": made.points,
-        "KKT attack, kept candidates": made.best.points[made.kept],
-        "model inversion": made.prototypes,
+        "training points": outcome.points,
+        "KKT attack, kept candidates": outcome.best.points[outcome.kept],
+        "model inversion": outcome.prototypes,
     }
     for axes, (title, found) in zip(figure.subplots(1, 3), panels.items(), strict=True):
         axes.contourf(edge, edge, shown, levels=20, cmap="RdBu_r", alpha=0.5)
-        axes.scatter(*made.points.T, s=90, facecolors="none", edgecolors="black")
-        if found is made.points:
-            axes.scatter(*found.T, c=made.labels, cmap="RdBu_r", s=25)
+        axes.scatter(*outcome.points.T, s=90, facecolors="none", edgecolors="black")
+        if found is outcome.points:
+            axes.scatter(*found.T, c=outcome.labels, cmap="RdBu_r", s=25)
         else:
             axes.scatter(*found.T, color="black", s=9)
         axes.set(title=title, xlim=(-1.4, 1.4), ylim=(-1.4, 1.4), aspect="equal")

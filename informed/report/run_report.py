@@ -1,8 +1,7 @@
 """Build the `Report` of a finished `informed run` from the files of its work directory.
 
-`informed report` and `informed compare` use it.
-
-So a run has the same page as an audit. It sees the targets, as a page shows them.
+`informed report` and `informed compare` use it, so a run has the same page as an audit.
+It sees the targets, as a page shows them.
 """
 
 import dataclasses

@@ -65,11 +65,11 @@ def test_monotone_in_everything():
 @pytest.mark.parametrize("log_kappa", [-1e-6, -40.0, -700.0, -1e5, -1e7])
 def test_tiny_baselines_are_no_nan(log_kappa):
     """Below 1e-12 Renyi divergences take over from the loss distribution."""
-    found = dp.rero_bound(run(1.0, 0.05, 10), log_kappa=log_kappa)
-    assert log_kappa <= found.log_gamma <= 0
+    calibration = dp.rero_bound(run(1.0, 0.05, 10), log_kappa=log_kappa)
+    assert log_kappa <= calibration.log_gamma <= 0
     if log_kappa < -100:
-        assert str(found.by) in ("binary Renyi", "Theorem 2")
-        assert found.log_gamma < 0.9 * log_kappa or log_kappa > -1e4
+        assert str(calibration.by) in ("binary Renyi", "Theorem 2")
+        assert calibration.log_gamma < 0.9 * log_kappa or log_kappa > -1e4
 
 
 @pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.3, 0.999])
@@ -101,41 +101,41 @@ def test_riskcal_is_unsafe_where_kappa_is_small_and_this_is_not():
 @pytest.mark.slow
 def test_calibration_is_verified_and_tight():
     given = {"steps": 50, "sampling_probability": 0.1, "relation": "zero_out"}
-    found = dp.calibrate(0.1, kappa=1e-3, **given)
-    assert found.bound.gamma <= 0.1
-    again = dp.rero_bound(run(found.noise_multiplier, 0.1, 50), kappa=1e-3)
-    assert again.log_gamma == found.bound.log_gamma
-    less = dp.rero_bound(run(0.999 * found.noise_multiplier, 0.1, 50), kappa=1e-3)
+    calibration = dp.calibrate(0.1, kappa=1e-3, **given)
+    assert calibration.bound.gamma <= 0.1
+    again = dp.rero_bound(run(calibration.noise_multiplier, 0.1, 50), kappa=1e-3)
+    assert again.log_gamma == calibration.bound.log_gamma
+    less = dp.rero_bound(run(0.999 * calibration.noise_multiplier, 0.1, 50), kappa=1e-3)
     assert less.gamma > 0.1
-    assert found.epsilon == pytest.approx(
-        run(found.noise_multiplier, 0.1, 50).epsilon(1e-5)
+    assert calibration.epsilon == pytest.approx(
+        run(calibration.noise_multiplier, 0.1, 50).epsilon(1e-5)
     )
 
 
 @pytest.mark.parametrize("relation", ["zero_out", "replace_one"])
 def test_full_batches_are_calibrated_in_closed_form(relation):
-    found = dp.calibrate(1e-3, log_kappa=-400.0, steps=100, relation=relation)
-    assert found.bound.gamma == pytest.approx(1e-3, rel=1e-6)
-    assert found.bound.gamma <= 1e-3
+    calibration = dp.calibrate(1e-3, log_kappa=-400.0, steps=100, relation=relation)
+    assert calibration.bound.gamma == pytest.approx(1e-3, rel=1e-6)
+    assert calibration.bound.gamma <= 1e-3
     # Far from private, in the sense of membership.
-    assert found.epsilon > 100
+    assert calibration.epsilon > 100
 
 
 def test_a_target_that_is_hardly_ever_sampled_needs_no_noise():
-    found = dp.calibrate(
+    calibration = dp.calibrate(
         0.5, kappa=1e-3, steps=10, sampling_probability=0.01, relation="zero_out"
     )
-    assert found.noise_multiplier == 0
-    assert found.bound.gamma == pytest.approx(1 - 0.99**10 * 0.999)
+    assert calibration.noise_multiplier == 0
+    assert calibration.bound.gamma == pytest.approx(1 - 0.99**10 * 0.999)
 
 
 @pytest.mark.parametrize("sampling", [1.0, 0.5])
 def test_who_allows_everything_needs_no_noise(sampling):
     given = {"steps": 10, "sampling_probability": sampling}
-    found = dp.calibrate(1.0, kappa=0.1, relation="replace_one", **given)
-    assert found.noise_multiplier == 0
-    assert found.bound.gamma == 1
-    assert found.epsilon == np.inf
+    calibration = dp.calibrate(1.0, kappa=0.1, relation="replace_one", **given)
+    assert calibration.noise_multiplier == 0
+    assert calibration.bound.gamma == 1
+    assert calibration.epsilon == np.inf
 
 
 @pytest.mark.parametrize(
@@ -152,10 +152,10 @@ def test_what_no_noise_reaches_is_refused(baseline, message):
 
 
 def test_epsilon_of_full_batches_and_back():
-    found = dp.calibrate(epsilon=3.0, steps=100, relation="replace_one")
-    full = found.mechanism.full
+    calibration = dp.calibrate(epsilon=3.0, steps=100, relation="replace_one")
+    full = calibration.mechanism.full
     assert full.epsilon(1e-5) == pytest.approx(3.0, rel=1e-4)
-    assert full.noise_multiplier == found.noise_multiplier
+    assert full.noise_multiplier == calibration.noise_multiplier
     # The loss distribution says the same, from above.
     above = poisson.losses(1 / full.mu, 1.0, 1).get_epsilon_for_delta(1e-5)
     assert 3.0 - 1e-9 <= above < 3.01  # exact where epsilon is a point of the grid
@@ -163,8 +163,8 @@ def test_epsilon_of_full_batches_and_back():
 
 def test_epsilon_of_sampled_batches_and_back():
     given = {"steps": 30, "sampling_probability": 0.1}
-    found = dp.calibrate(epsilon=2.0, relation="add_or_remove", **given)
-    sigma = found.noise_multiplier
+    calibration = dp.calibrate(epsilon=2.0, relation="add_or_remove", **given)
+    sigma = calibration.noise_multiplier
     sampled = run(sigma, 0.1, 30, "add_or_remove")
     assert sampled.epsilon(1e-5) <= 2.0 + 1e-9
     less = run(0.999 * sigma, 0.1, 30, "add_or_remove")
@@ -189,8 +189,8 @@ def test_rounding_of_many_steps_never_lowers_a_bound(steps):
 def least_delta(epsilon, sigma, q, steps):
     """delta of all steps is at least this: all were sampled, and the sum is large."""
     length, at = sigma * math.sqrt(steps), epsilon * sigma**2 + steps / 2
-    found = q**steps * stats.norm.sf(at, steps, length)
-    return found - math.exp(epsilon) * stats.norm.sf(at, 0, length)
+    calibration = q**steps * stats.norm.sf(at, steps, length)
+    return calibration - math.exp(epsilon) * stats.norm.sf(at, 0, length)
 
 
 @pytest.mark.parametrize("delta", [1e-5, 1e-11, 1e-12, 1e-13, 1e-14, 2e-15])
@@ -205,8 +205,10 @@ def test_epsilon_of_a_small_delta_is_not_below_the_truth(delta):
 def test_noise_for_a_small_delta_is_not_below_the_truth(delta):
     q, steps = 1 - 1e-9, 1000
     given = {"steps": steps, "sampling_probability": q}
-    found = dp.calibrate(epsilon=8.0, delta=delta, relation="add_or_remove", **given)
-    assert least_delta(8.0, found.noise_multiplier, q, steps) <= delta
+    calibration = dp.calibrate(
+        epsilon=8.0, delta=delta, relation="add_or_remove", **given
+    )
+    assert least_delta(8.0, calibration.noise_multiplier, q, steps) <= delta
 
 
 def test_who_is_nearly_always_sampled_counts_as_always():
@@ -218,8 +220,8 @@ def test_moments_next_to_1_are_not_lost():
     """Order 2 in closed form: 1 + q^2 (exp(1 / sigma^2) - 1)."""
     sigma, q = 1e6, 1e-3
     expected = math.log1p(q**2 * math.expm1(sigma**-2))
-    found = poisson.renyi(np.array([2]), sigma, q, 1)
-    assert found[0] == pytest.approx(expected, rel=1e-12)
+    calibration = poisson.renyi(np.array([2]), sigma, q, 1)
+    assert calibration[0] == pytest.approx(expected, rel=1e-12)
 
 
 def test_noise_is_the_least_by_any_accounting():

@@ -28,9 +28,9 @@ def _fifty(lab: Lab, units: str) -> Played:
     return _of(lab, f"cifar-50-{units}-flow")
 
 
-def _line(name: str, made: Played) -> Line:
+def _line(name: str, measured: Played) -> Line:
     """Counts of the chosen run, of all runs together, and of the control."""
-    found = made.results
+    found = measured.results
     return Line(
         name=name,
         ours={
@@ -49,20 +49,20 @@ def _line(name: str, made: Played) -> Line:
     )
 
 
-def _stands_out(made: Played, least: int, of: str = "") -> bool:
+def _stands_out(measured: Played, least: int, of: str = "") -> bool:
     """Whether enough come out, and hardly any of the control do.
 
     Args:
       of: "" for the run that an adversary would choose, "pooled_" for all together.
     """
     found, control = (
-        made.results[f"{of}{name}"] for name in ("recovered", "held_out_similar")
+        measured.results[f"{of}{name}"] for name in ("recovered", "held_out_similar")
     )
     return found >= least and 10 * control <= found
 
 
-def _counts(made: Played) -> str:
-    found = made.results
+def _counts(measured: Played) -> str:
+    found = measured.results
     return (
         f"{found['recovered']} of {found['targets']} are recovered by the run that an"
         f" adversary would choose, {found['pooled_recovered']} by all runs together;"
@@ -77,25 +77,25 @@ _CAPTION = "Training images, the candidates nearest to them, and SSIM."
 @measures("haim/figure-1")
 def figure_1(lab: Lab) -> Found:
     """n = 50."""
-    made = _fifty(lab, _WIDE)
+    measured = _fifty(lab, _WIDE)
     return Found(
-        holds=_stands_out(made, 10),
-        verdict=f"{_counts(made)}.",
+        holds=_stands_out(measured, 10),
+        verdict=f"{_counts(measured)}.",
         theirs="shown, uncounted",
-        ours=f"{made.results['recovered']} of 50, control"
-        f" {made.results['held_out_similar']}",
-        lines=[_line("1000-1000, n = 50", made)],
-        pictures=[Picture(made.picture(), _CAPTION)],
+        ours=f"{measured.results['recovered']} of 50, control"
+        f" {measured.results['held_out_similar']}",
+        lines=[_line("1000-1000, n = 50", measured)],
+        pictures=[Picture(measured.picture(), _CAPTION)],
     )
 
 
 def figure_3(lab: Lab, data: str) -> Found:
     """n = 500, "cifar" or "mnist"."""
-    made = _of(lab, f"{data}-500-flow")
-    found, config = made.results, made.config
+    measured = _of(lab, f"{data}-500-flow")
+    found, config = measured.results, measured.config
     return Found(
-        holds=_stands_out(made, 20, "pooled_"),
-        verdict=f"{_counts(made)}. Whoever knew the true patterns would recover"
+        holds=_stands_out(measured, 20, "pooled_"),
+        verdict=f"{_counts(measured)}. Whoever knew the true patterns would recover"
         f" {found['ceiling_recovered']} by least squares in the first layer."
         f" {config.search.trials} runs of {config.attack.steps:,} steps with"
         f" {config.attack.candidates} candidates; the paper has 100 of 100,000 with"
@@ -103,8 +103,8 @@ def figure_3(lab: Lab, data: str) -> Found:
         theirs="45 shown of 500",
         ours=f"{found['pooled_recovered']} of 500, control"
         f" {found['pooled_held_out_similar']}",
-        lines=[_line("1000-1000, n = 500", made)],
-        pictures=[Picture(made.picture_of_all(), f"All runs together. {_CAPTION}")],
+        lines=[_line("1000-1000, n = 500", measured)],
+        pictures=[Picture(measured.picture_of_all(), f"All runs together. {_CAPTION}")],
     )
 
 
@@ -130,9 +130,9 @@ def figure_4_top(lab: Lab) -> Found:
     )
 
 
-def _on_the_margin(made: Played) -> float | None:
+def _on_the_margin(measured: Played) -> float | None:
     """AUC of small outputs as a sign of being recovered; None: none or all are."""
-    leads, recovered = made.leads(), made.matches.recovered
+    leads, recovered = measured.leads(), measured.matches.recovered
     if not recovered.any() or recovered.all():
         return None
     return float(sklearn.metrics.roc_auc_score(recovered, -leads))
@@ -144,8 +144,8 @@ def _scatter(runs: dict[str, Played]) -> Picture:
         figsize=(2.6 * len(runs) + 0.6, 2.8), dpi=120, layout="constrained"
     )
     panels = np.atleast_1d(figure.subplots(1, len(runs), sharey=True))
-    for axes, (name, made) in zip(panels, runs.items(), strict=True):
-        axes.scatter(made.leads(), made.matches.ssim, s=8)
+    for axes, (name, measured) in zip(panels, runs.items(), strict=True):
+        axes.scatter(measured.leads(), measured.matches.ssim, s=8)
         axes.axhline(candidates.SIMILAR, color="0.5", lw=0.8)
         axes.set(title=name, xlabel="output for the right class", xlim=(0, None))
     panels[0].set_ylabel("SSIM of the reconstruction")

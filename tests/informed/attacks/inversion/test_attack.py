@@ -74,30 +74,30 @@ def invert(factory, parts, targets, *, using=QUICK, release=None, **told):
 def test_the_target_is_read_back_exactly_and_the_attack_knows(fields, parts):
     """Without its label."""
     targets = parts.test.take(slice(0, 2))
-    found = invert(make(parts, **fields), parts, targets)
-    errors = informed.mse(targets.images, found.images)
+    reconstruction = invert(make(parts, **fields), parts, targets)
+    errors = informed.mse(targets.images, reconstruction.images)
     assert errors.max() < 1e-10
-    np.testing.assert_array_equal(found.labels, targets.labels)
-    assert found.certified.all()
-    assert (found.label_margins >= 1).all()
+    np.testing.assert_array_equal(reconstruction.labels, targets.labels)
+    assert reconstruction.certified.all()
+    assert (reconstruction.label_margins >= 1).all()
     # It even knows how exact: to within an order of magnitude.
-    quotients = errors / found.expected_mse
+    quotients = errors / reconstruction.expected_mse
     assert ((quotients > 0.05) & (quotients < 20)).all()
 
 
 def test_levels_make_it_exact_to_the_last_bit(parts):
     targets = parts.test.take(slice(0, 2))
-    found = invert(make(parts, epochs=60), parts, targets, using=ON_LEVELS)
-    np.testing.assert_array_equal(found.images, targets.images)
-    assert found.certified.all()
+    reconstruction = invert(make(parts, epochs=60), parts, targets, using=ON_LEVELS)
+    np.testing.assert_array_equal(reconstruction.images, targets.images)
+    assert reconstruction.certified.all()
 
 
 def test_a_target_between_the_levels_of_public_images_stays_there(parts):
     targets = parts.test.take(slice(0, 2))
     darker = dataclasses.replace(targets, images=targets.images * np.float32(0.97))
-    found = invert(make(parts, epochs=60), parts, darker, using=ON_LEVELS)
-    assert informed.mse(darker.images, found.images).max() < 1e-10
-    assert found.certified.all()
+    reconstruction = invert(make(parts, epochs=60), parts, darker, using=ON_LEVELS)
+    assert informed.mse(darker.images, reconstruction.images).max() < 1e-10
+    assert reconstruction.certified.all()
 
 
 @pytest.mark.slow
@@ -125,34 +125,34 @@ def test_kinks(parts):
     targets = parts.test
     factory = make(parts, epochs=40, activation="relu")
     derivatives = InversionConfig(engine="derivatives")
-    found = invert(
+    reconstruction = invert(
         factory,
         parts,
         targets,
         using=Inversion(config=derivatives),
         labels=targets.labels,
     )
-    errors = informed.mse(targets.images, found.images)
+    errors = informed.mse(targets.images, reconstruction.images)
     assert np.median(errors) < 1e-3
     inexact = errors > 1e-6
     assert inexact.any(), "the mask below is not empty"
-    assert not found.certified[inexact].any()
+    assert not reconstruction.certified[inexact].any()
 
 
 def test_fewer_directions_of_the_data_lead_to_the_same_target(parts, monkeypatch):
     monkeypatch.setattr(retraining, "RANK", 20)
     config = InversionConfig(stages=(16, 32))
     targets = parts.test.take(slice(0, 1))
-    found = invert(
+    reconstruction = invert(
         make(parts, epochs=30),
         parts,
         targets,
         using=Inversion(config=config),
         labels=targets.labels,
     )
-    assert informed.mse(targets.images, found.images).max() < 1e-10
-    assert found.certified.all()
-    assert found.label_margins is None
+    assert informed.mse(targets.images, reconstruction.images).max() < 1e-10
+    assert reconstruction.certified.all()
+    assert reconstruction.label_margins is None
 
 
 @pytest.mark.slow
@@ -168,8 +168,8 @@ def test_matrix_free(parts, monkeypatch):
     certificates = training_inversion.certificates(
         shared, published, targets.labels[:, None]
     )
-    found = next(each for each in certificates if each.explained)
-    assert informed.mse(targets.images, found.images).max() < 1e-8
+    reconstruction = next(each for each in certificates if each.explained)
+    assert informed.mse(targets.images, reconstruction.images).max() < 1e-8
 
 
 def test_several_unknown_points(parts):
@@ -181,15 +181,16 @@ def test_several_unknown_points(parts):
     factory = make(parts, epochs=40)
     larger = dataclasses.replace(factory, fixed=parts.fixed.joined(first))
     release = publish(larger.train(last))
-    (found,) = QUICK.several(
+    (reconstruction,) = QUICK.several(
         release, factory.knowledge(public=public), np.array([[label, label]]), key=KEY
     )
     truth = np.concatenate([first.images, last.images])
     either = [
-        informed.mse(truth, found.images[order]).max() for order in ([0, 1], [1, 0])
+        informed.mse(truth, reconstruction.images[order]).max()
+        for order in ([0, 1], [1, 0])
     ]
     assert min(either) < 1e-9
-    assert found.certified.all()
+    assert reconstruction.certified.all()
 
 
 @pytest.mark.parametrize("form", ["float16", "bfloat16", "int8"])
@@ -199,12 +200,16 @@ def test_rounded_weights(form, parts):
     factory = make(parts, epochs=60)
     release = in_fewer_bits(factory, targets, form)
     assert np.abs(release.weights - factory.train(targets)).max() > 1e-5
-    found = invert(factory, parts, targets, release=release, labels=targets.labels)
-    errors = informed.mse(targets.images, found.images)
+    reconstruction = invert(
+        factory, parts, targets, release=release, labels=targets.labels
+    )
+    errors = informed.mse(targets.images, reconstruction.images)
     assert 1e-8 < np.median(errors) < 0.02
-    quotient = np.median(errors) / np.median(found.expected_mse)
+    quotient = np.median(errors) / np.median(reconstruction.expected_mse)
     assert 0.1 < quotient < 10
-    np.testing.assert_array_equal(found.certified, 4 * found.expected_mse <= 1e-6)
+    np.testing.assert_array_equal(
+        reconstruction.certified, 4 * reconstruction.expected_mse <= 1e-6
+    )
 
 
 @pytest.mark.parametrize("form", ["float16", "bfloat16"])
@@ -213,11 +218,11 @@ def test_levels_undo_the_rounding_of_weights(form, parts):
     targets = parts.test.take(slice(0, 2))
     factory = make(parts, epochs=60)
     release = in_fewer_bits(factory, targets, form)
-    found = invert(
+    reconstruction = invert(
         factory, parts, targets, release=release, labels=targets.labels, using=ON_LEVELS
     )
-    np.testing.assert_array_equal(found.images, targets.images)
-    assert found.certified.all()
+    np.testing.assert_array_equal(reconstruction.images, targets.images)
+    assert reconstruction.certified.all()
 
 
 @pytest.fixture
@@ -233,8 +238,10 @@ def unordered(parts):
 def test_an_order_of_batches_that_is_not_told(unordered):
     """The maximum a posteriori lies so near to the levels that these are the truth."""
     factory, parts, targets = unordered
-    found = invert(factory, parts, targets, labels=targets.labels, using=ON_LEVELS)
-    np.testing.assert_array_equal(found.images, targets.images)
+    reconstruction = invert(
+        factory, parts, targets, labels=targets.labels, using=ON_LEVELS
+    )
+    np.testing.assert_array_equal(reconstruction.images, targets.images)
     # Without levels: the error that it reports.
     plain = invert(factory, parts, targets, labels=targets.labels)
     errors = informed.mse(targets.images, plain.images)
@@ -257,13 +264,13 @@ def test_finding_10_levels_certify_nothing_where_the_order_is_not_told(parts):
     using = dataclasses.replace(
         ON_LEVELS, config=dataclasses.replace(ON_LEVELS.config, exact_mse=2e-6)
     )
-    found = invert(factory, parts, both, labels=both.labels, using=using)
-    errors = informed.mse(both.images, found.images)
-    assert not found.certified.any()
+    reconstruction = invert(factory, parts, both, labels=both.labels, using=using)
+    errors = informed.mse(both.images, reconstruction.images)
+    assert not reconstruction.certified.any()
     # What it expects doesn't rest on the levels either.
-    assert (errors < 10 * found.expected_mse).all()
+    assert (errors < 10 * reconstruction.expected_mse).all()
     assert errors[0] <= 2e-6 < errors[1], "else the case isn't the one reported"
-    np.testing.assert_array_equal(found.exact_if_levels, [True, False])
+    np.testing.assert_array_equal(reconstruction.exact_if_levels, [True, False])
 
 
 @pytest.mark.slow
@@ -272,8 +279,8 @@ def test_an_order_that_is_not_told_and_a_wrong_label(unordered):
     factory, parts, targets = unordered
     one = targets.take(slice(0, 1))
     wrong = (one.labels + 1) % 10
-    found = invert(factory, parts, one, labels=wrong, using=ON_LEVELS)
-    assert not found.certified.any()
+    reconstruction = invert(factory, parts, one, labels=wrong, using=ON_LEVELS)
+    assert not reconstruction.certified.any()
 
 
 @pytest.mark.slow
@@ -284,10 +291,10 @@ def test_private_training(parts):
     for noise in (0.01, 3.0):
         private = PrivacyConfig(clip_norm=1.0, noise_multiplier=noise)
         factory = make(parts, epochs=30, learning_rate=0.2, privacy=private)
-        found = invert(factory, parts, targets, labels=targets.labels)
-        assert not found.certified.any()
-        errors[noise] = informed.mse(targets.images, found.images)
-        quotient = np.median(errors[noise]) / np.median(found.expected_mse)
+        reconstruction = invert(factory, parts, targets, labels=targets.labels)
+        assert not reconstruction.certified.any()
+        errors[noise] = informed.mse(targets.images, reconstruction.images)
+        quotient = np.median(errors[noise]) / np.median(reconstruction.expected_mse)
         assert 0.1 < quotient < 10
     mean = parts.shadow.images.mean(axis=0)
     of_mean = informed.mse(targets.images, np.stack([mean, mean]))
@@ -301,10 +308,10 @@ def test_an_initialisation_that_is_not_told(parts):
     targets = parts.test.take(slice(0, 2))
     factory = make(parts, epochs=20, initialisation="random")
     using = Inversion(config=InversionConfig(draws=12))
-    found = invert(factory, parts, targets, using=using, labels=targets.labels)
-    assert not found.certified.any()
-    assert informed.mse(targets.images, found.images).min() > 5e-3
-    assert (found.expected_mse > 5e-3).all()
+    reconstruction = invert(factory, parts, targets, using=using, labels=targets.labels)
+    assert not reconstruction.certified.any()
+    assert informed.mse(targets.images, reconstruction.images).min() > 5e-3
+    assert (reconstruction.expected_mse > 5e-3).all()
 
 
 def test_a_wrong_initialisation_is_not_certified(parts):
@@ -312,25 +319,29 @@ def test_a_wrong_initialisation_is_not_certified(parts):
     factory = make(parts, epochs=20)
     other = np.asarray(factory.algorithm.initialise(jax.random.key(1)))
     targets = parts.test.take(slice(0, 1))
-    found = invert(factory, parts, targets, initialisation=other, labels=targets.labels)
-    assert not found.certified.any()
-    assert informed.mse(targets.images, found.images).min() > 1e-3
-    assert found.expected_mse.min() > 1e-6  # what is not explained counts as noise
+    reconstruction = invert(
+        factory, parts, targets, initialisation=other, labels=targets.labels
+    )
+    assert not reconstruction.certified.any()
+    assert informed.mse(targets.images, reconstruction.images).min() > 1e-3
+    assert (
+        reconstruction.expected_mse.min() > 1e-6
+    )  # what is not explained counts as noise
 
 
 def test_a_fixed_set_that_lacks_a_point_is_not_certified(parts):
     factory = make(parts, epochs=20)
     targets = parts.test.take(slice(0, 1))
     fewer = parts.fixed.take(slice(1, None))
-    found = invert(factory, parts, targets, fixed=fewer, labels=targets.labels)
-    assert not found.certified.any()
+    reconstruction = invert(factory, parts, targets, fixed=fewer, labels=targets.labels)
+    assert not reconstruction.certified.any()
 
 
 def test_one_step_of_an_affine_victim_in_closed_form(parts):
     """theta - theta_0 = -(lr / n) (known sum + z r^T): z is a quotient."""
     factory = make(parts, architecture="affine", epochs=1, momentum=0.0)
     targets = parts.test.take(slice(0, 1))
-    found = invert(factory, parts, targets, labels=targets.labels)
+    reconstruction = invert(factory, parts, targets, labels=targets.labels)
 
     victim = factory.descent.victim
     init = victim.unflatten(jnp.asarray(factory.initialisation))
@@ -346,8 +357,8 @@ def test_one_step_of_an_affine_victim_in_closed_form(parts):
     residual = moved["b"] - errors.sum(axis=0)
     z = (moved["w"] - x.T @ errors) @ residual / (residual @ residual)
     np.testing.assert_allclose(z, targets.images.ravel(), atol=1e-3)
-    np.testing.assert_allclose(found.images.ravel(), z, atol=2e-3)
-    assert found.certified.all()
+    np.testing.assert_allclose(reconstruction.images.ravel(), z, atol=2e-3)
+    assert reconstruction.certified.all()
 
 
 def test_bad_fields():

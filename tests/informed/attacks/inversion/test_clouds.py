@@ -69,8 +69,8 @@ def test_the_step_in_closed_form(rng):
     rows = np.concatenate([weighted.T, np.eye(5) / (3 * radius)])
     right = np.concatenate([-residual, np.zeros(5)])
     expected = np.linalg.lstsq(rows, right, rcond=None)[0]
-    found = regression.step(weighted, residual, radius)
-    np.testing.assert_allclose(found, expected, rtol=1e-8)
+    result = regression.step(weighted, residual, radius)
+    np.testing.assert_allclose(result, expected, rtol=1e-8)
 
 
 def begun(function, start):
@@ -101,10 +101,10 @@ def search(function, aim, at, rng, *, rounds=150, points=48, **options):
 def test_a_planted_point_behind_kinks_and_jumps(unknowns, rng):
     """Derivatives of its pieces point elsewhere; clouds come near in all directions."""
     function, truth, aim = kinked(rng, unknowns)
-    found = search(function, aim, np.zeros(unknowns), rng)
+    result = search(function, aim, np.zeros(unknowns), rng)
     assert np.linalg.norm(truth) > 0.5
-    assert np.linalg.norm(found.u - truth) < 0.02
-    np.testing.assert_allclose(found.value, function(found.u[None])[0], atol=1e-9)
+    assert np.linalg.norm(result.u - truth) < 0.02
+    np.testing.assert_allclose(result.value, function(result.u[None])[0], atol=1e-9)
 
 
 def test_kinks_that_move_many_outputs_together_are_seen_through(rng):
@@ -120,8 +120,8 @@ def test_kinks_that_move_many_outputs_together_are_seen_through(rng):
 
     truth = rng.normal(size=8)
     aim = function(truth[None])[0]
-    found = search(function, aim, np.zeros(8), rng, rounds=12)
-    assert np.linalg.norm(found.u - truth) < 0.05
+    result = search(function, aim, np.zeros(8), rng, rounds=12)
+    assert np.linalg.norm(result.u - truth) < 0.05
 
 
 def test_what_is_known_of_slopes_is_not_learned_again(rng):
@@ -133,21 +133,21 @@ def test_what_is_known_of_slopes_is_not_learned_again(rng):
         return us @ known + np.abs(us @ features) @ bend
 
     truth = rng.normal(size=50)
-    found = begun(function, np.zeros(50))
+    result = begun(function, np.zeros(50))
     for _ in range(2):
-        found = clouds.minimise(
+        result = clouds.minimise(
             function,
             function(truth[None])[0],
-            found,
+            result,
             points=8,
             rounds=15,
             heats=0,
             rng=rng,
             local=lambda u: regression.Local(features, known),
         )
-    assert np.linalg.norm(found.u - truth) < 1e-3
-    assert found.radius is not None
-    assert found.radius < 0.1
+    assert np.linalg.norm(result.u - truth) < 1e-3
+    assert result.radius is not None
+    assert result.radius < 0.1
 
 
 def test_only_allowed_points_are_run_and_likely_ones_end_it(rng):
@@ -160,7 +160,7 @@ def test_only_allowed_points_are_run_and_likely_ones_end_it(rng):
         return function(us)
 
     aim = function(truth[None])[0]
-    found = search(
+    result = search(
         recorded,
         aim,
         np.zeros(6),
@@ -169,7 +169,7 @@ def test_only_allowed_points_are_run_and_likely_ones_end_it(rng):
         likely=lambda us: np.clip(np.round(us, 1), -1, 1),
         explained=lambda residual: not residual.any(),
     )
-    np.testing.assert_array_equal(np.round(found.u, 9), truth)
+    np.testing.assert_array_equal(np.round(result.u, 9), truth)
     assert np.abs(np.concatenate(run)).max() <= 1
 
 
@@ -192,7 +192,7 @@ def test_a_search_that_stalls_is_heated(rng):
 
     ends = []
     for heats in (0, 6):
-        found = search(
+        result = search(
             runs,
             runs(truth[None])[0],
             truth + 0.3 * rng.standard_normal(5),
@@ -201,7 +201,7 @@ def test_a_search_that_stalls_is_heated(rng):
             heats=heats,
             likely=lambda us: np.round(4 * us) / 4,
         )
-        ends.append(np.abs(found.u - truth).max())
+        ends.append(np.abs(result.u - truth).max())
     assert ends[1] < 1e-9
     assert ends[1] <= ends[0]
 
@@ -217,8 +217,8 @@ def test_runs_that_diverge_are_left_out(rng):
     def nowhere(us):
         return np.full((len(us), 3), np.nan)
 
-    found = search(broken, aim, np.zeros(4), rng)
-    assert np.linalg.norm(found.u - truth) < 0.05
+    result = search(broken, aim, np.zeros(4), rng)
+    assert np.linalg.norm(result.u - truth) < 0.05
     lost = search(nowhere, np.zeros(3), np.zeros(4), rng)
     np.testing.assert_array_equal(lost.u, 0)
 
@@ -247,12 +247,12 @@ def test_relu_is_inverted_exactly_and_the_attack_knows(parts):
     release = shadow.publish(factory.train(targets))
     told = factory.knowledge(public=parts.shadow)
     config = InversionConfig(clouds=30, starts=2)
-    found = Inversion(config=config)(release, told, key=KEY)
-    exact = informed.mse(targets.images, found.images) <= 1e-6
+    result = Inversion(config=config)(release, told, key=KEY)
+    exact = informed.mse(targets.images, result.images) <= 1e-6
     assert exact.any()
-    np.testing.assert_array_equal(found.certified, exact)
-    np.testing.assert_array_equal(found.labels[exact], targets.labels[exact])
-    assert (found.label_margins >= 1).all()
+    np.testing.assert_array_equal(result.certified, exact)
+    np.testing.assert_array_equal(result.labels[exact], targets.labels[exact])
+    assert (result.label_margins >= 1).all()
 
 
 def test_a_start_that_leads_nowhere_is_left_early(parts):
@@ -272,10 +272,10 @@ def test_a_start_that_leads_nowhere_is_left_early(parts):
         )
         for each in order.tolist()
     ]
-    found = next(cloud_search.certificates(shared, published, starts))
-    assert found.explained
-    np.testing.assert_array_equal(found.labels, targets.labels)
-    assert informed.mse(targets.images, found.images)[0] <= 1e-6
+    result = next(cloud_search.certificates(shared, published, starts))
+    assert result.explained
+    np.testing.assert_array_equal(result.labels, targets.labels)
+    assert informed.mse(targets.images, result.images)[0] <= 1e-6
     assert shared.runs.runs < config.clouds * clouds.POINTS
 
 
@@ -298,8 +298,8 @@ def test_another_fixed_set_explains_nothing(parts):
     )
     config = InversionConfig(clouds=3, starts=1, neighbours=20)
     release = shadow.publish(factory.train(targets))
-    found = Inversion(config=config)(release, told, key=KEY)
-    assert not found.certified.any()
+    result = Inversion(config=config)(release, told, key=KEY)
+    assert not result.certified.any()
 
 
 @pytest.mark.parametrize(
