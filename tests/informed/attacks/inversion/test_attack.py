@@ -314,6 +314,25 @@ def test_an_initialisation_that_is_not_told(parts):
     assert (reconstruction.expected_mse > 5e-3).all()
 
 
+@pytest.mark.long
+def test_a_random_training_takes_its_jacobian_however_large(parts, monkeypatch):
+    """The covariance over draws has no matrix-free form; other trainings do without."""
+    targets = parts.test.take(slice(0, 1))
+    options = {"epochs": 2, "initialisation": "random", "architecture": "affine"}
+    using = Inversion(config=InversionConfig(draws=6))
+
+    def fitted() -> np.ndarray:
+        factory = make(parts, **options)
+        return invert(
+            factory, parts, targets, using=using, labels=targets.labels
+        ).images
+
+    images = fitted()
+    monkeypatch.setattr(solving, "LARGEST_JACOBIAN", 0)
+    monkeypatch.setattr(solving, "KRYLOV", 1)
+    np.testing.assert_array_equal(fitted(), images)
+
+
 def test_a_wrong_initialisation_is_not_certified(parts):
     """A planted failure: what the adversary was told is not what happened."""
     factory = make(parts, epochs=20)
