@@ -16,7 +16,7 @@ import math
 from dp import domain
 from dp.allocation import RandomAllocation
 from dp.domain import Number
-from dp.mechanisms import Gaussian, PoissonGaussian
+from dp.mechanisms import Composition, Gaussian, PoissonGaussian
 from dp.participation import FixedSizeGaussian, RevealedGaussian, in_a_batch
 
 SAMPLINGS = ("poisson", "allocation", "shuffled", "fixed")
@@ -159,16 +159,20 @@ class Assumption:
     otherwise: tuple[tuple[str, Gaussian | RevealedGaussian], ...] = ()
 
 
-def assumption(run: Run, *, epochs: int | None = None) -> Assumption:
+def assumption(run: Run | Composition, *, epochs: int | None = None) -> Assumption:
     """State what a mechanism assumes of the batches.
 
     Args:
-      run: one of `Run`.
+      run: one of `Run`, or a `Composition`, which assumes what its parts assume.
       epochs: passes of shuffled batches over the data in `run.steps` steps. None: the
         most there can be, since an epoch has at least floor(1 / q) steps.
     """
     if isinstance(run, RandomAllocation):
         return _allocated(run)
+    if isinstance(run, Composition):
+        texts = "; then ".join(assumption(part).text for part in run.parts)
+        condition = f"a record may be in each of the {run.steps} batches"
+        return Assumption(text=texts, otherwise=((condition, run.full),))
     if isinstance(run, Gaussian) or run.sampling_probability == 1:
         alone = ""
         if run.relation == "add_or_remove":

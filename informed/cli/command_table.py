@@ -149,8 +149,21 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     Exit codes: 0 done; 2 an error, described in one line; 3 an audit's pre-flight
     found a fault that voids the audit; 4 --max-success isn't shown to hold; 130
-    interrupted.
+    interrupted; 141 what read the output has closed it, as `head` does.
     """
+    try:
+        try:
+            _command(argv)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes once more at exit, and would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+
+
+def _command(argv: Sequence[str] | None) -> None:
+    """Run the command that `argv` asks for; exit with a code of `main`."""
     started = _STARTED if argv is None else time.monotonic()
     argv = sys.argv[1:] if argv is None else list(argv)
     if "_ARGCOMPLETE" in os.environ:
@@ -184,6 +197,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         options.require_folders(arguments)
         _execute(arguments, rest)
+    except BrokenPipeError:
+        raise
     except _EXPECTED as error:
         if arguments.debug:
             raise

@@ -207,6 +207,23 @@ def test_removal_from_batches_that_are_cut_is_said_to_be_another_matter():
     assert "use zero_out" not in dp.assumption(run).text
 
 
+def test_runs_in_a_row_assume_what_each_of_them_assumes():
+    run = dp.PoissonGaussian(
+        noise_multiplier=1.1, sampling_probability=0.01, steps=50, relation="zero_out"
+    )
+    later = dataclasses.replace(run, steps=7, sampling_probability=0.02)
+    both = dp.Composition(parts=(run, later))
+    assumed = dp.assumption(both)
+    assert dp.assumption(run).text in assumed.text
+    assert dp.assumption(later).text in assumed.text
+    ((condition, always),) = assumed.otherwise
+    assert "each of the 57 batches" in condition
+    full = dp.Gaussian(noise_multiplier=1.1, steps=57, relation="zero_out")
+    gamma = dp.rero_bound(always, kappa=0.01).gamma
+    assert gamma == pytest.approx(dp.rero_bound(full, kappa=0.01).gamma)
+    assert gamma > dp.rero_bound(both, kappa=0.01).gamma
+
+
 @pytest.mark.parametrize("sampling", words.SAMPLINGS)
 @pytest.mark.parametrize(
     ("relation", "wanted"),

@@ -177,6 +177,21 @@ print("jax" in sys.modules)
     assert len(done.stderr.splitlines()) == len(EARLY)
 
 
+def test_a_reader_that_stops_reading_is_no_error():
+    """As `| head` does."""
+    done = subprocess.Popen(
+        [sys.executable, "-m", "informed.cli", "attacks"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert done.stdout is not None
+    done.stdout.close()
+    assert done.stderr is not None
+    assert done.stderr.read() == ""
+    assert done.wait() == 141
+
+
 def test_underscores_are_dashes(capsys):
     line = f"bound --noise_multiplier=2 --steps 9 --log{{}}kappa {math.log(0.1)}"
     assert run(capsys, *line.format("_").split()) == run(
