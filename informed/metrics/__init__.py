@@ -1,4 +1,8 @@
-"""Compare guesses with targets, which no attack may see: errors, baselines, rates."""
+"""Compare guesses with targets, which no attack may see: errors, baselines, rates.
+
+`pixels` has the measures, `judging` decides success in runs and audits, and users call
+`comparison.compare`. Nothing here writes a file.
+"""
 
 from informed.metrics.comparison import ComparedGuess, Comparison, compare
 from informed.metrics.pixels import (
