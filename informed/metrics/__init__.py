@@ -1,7 +1,6 @@
-"""Compare guesses with targets, which no attack may see: errors, baselines, rates.
+"""Compare guesses with targets, which no attack may see; no file is written.
 
-`pixels` has the measures, `judging` decides success in runs and audits, and users call
-`comparison.compare`. Nothing here writes a file.
+`pixels` measures, `judging` decides success in runs and audits, users call `compare`.
 """
 
 from informed.metrics.comparison import ComparedGuess, Comparison, compare

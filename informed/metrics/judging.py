@@ -31,7 +31,7 @@ EXACT = 1e-6
 # Records are stored in float32, so a few units in the last place count as no error.
 _ROUNDING = 4 * np.finfo(np.float32).eps / EXACT**0.5
 NEAREST, IMPUTED = "nearest public record", "imputed"
-# Images have at least this many pixels a side; a row of a table has height 1.
+# Examples with a shorter side count as rows of a table, whose height is 1.
 _SMALLEST_WINDOW = 3
 _ABOUT = ("name", "about", "sees", "knows", "applies", "why_not", "trainings", "remedy")
 _MEASURED = (
@@ -275,9 +275,7 @@ def compared(
     *,
     known: int = 0,
 ) -> dict[str, Any]:
-    """Compare one attack of a run with the truth; return the errors and rates.
-
-    `evaluation` adds further fields, and writes the row to results.json.
+    """Return errors and rates of one attack of a run, for its row of results.json.
 
     Args:
       guess: the attack's arrays by name: images, and perhaps labels, certified.

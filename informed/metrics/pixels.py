@@ -125,7 +125,7 @@ def nearest_neighbours(targets: Images, pool: Pool) -> Neighbours:
 def _nearest(
     targets: np.ndarray, pool: np.ndarray, squares: np.ndarray, sizes: np.ndarray
 ) -> np.ndarray:
-    """Return each target's nearest record, recomputing those that rounding makes equal.
+    """Return each target's nearest record; distances made equal by rounding are redone.
 
     Squared distances (targets, pool) are differences of large numbers, the sizes.
     """
