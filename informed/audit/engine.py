@@ -1,7 +1,9 @@
 """Choose how an audit trains models, batched JAX or processes; measure their time.
 
-The time of a model limits how many an audit can train, so `preflight` chooses the
-fastest engine by it.
+`preflight` asks for the fastest engine that works with the user's function, and for the
+time of a model, which limits how many an audit can train; both answers take runs. With
+`one_thread`, `preflight` itself runs the function as worker processes do. `theta_of`
+flattens what it returns, for `preflight`, `findings` and `auditing`.
 """
 
 import contextlib

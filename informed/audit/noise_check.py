@@ -32,7 +32,7 @@ MOST, FEWEST = 8, 3
 
 @dataclasses.dataclass(frozen=True)
 class Scatter:
-    """How far models of two targets are apart, in standard deviations.
+    """Lower limits of how far models of two targets are apart, in standard deviations.
 
     Attributes:
       least: lower confidence limit of mu, at 99.9 %.

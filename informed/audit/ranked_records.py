@@ -1,7 +1,7 @@
 """Rank true records by how well attacks got them, and choose those that a page shows.
 
 `audit_state` and `run_report` call it after the attacks, which never see the truth.
-`rank` makes the page's table of exposed records, `pictures` its images.
+`rank` makes the page's table of records, `pictures` its images. Nothing is written.
 """
 
 from typing import Any

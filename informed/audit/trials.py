@@ -3,7 +3,8 @@
 The attacks are rows of `informed.attacks.registry`, which also say when they apply.
 `informed.play` runs each on the same released models. `auditing` gets a `Trial` per
 attack. If an attack can't run on the user's training function, or fails, its trial says
-why and nothing is raised. `audit_state` uses `untried`, and --check prints `listed`.
+why and nothing is raised. `audit_state` uses `untried`, and `informed audit --check`
+prints `listed`. No target is shown to an attack; guesses are judged elsewhere.
 """
 
 import dataclasses
@@ -35,7 +36,7 @@ class Models:
 
     Attributes:
       subject: the training function and data.
-      released: (targets, values), weights followed by predictions.
+      released: (targets, values), weights, then predictions if models give them.
       shadows: models on public records, weights followed by predictions; None: there
         are none.
       secret: whether the key was secret.
