@@ -45,7 +45,6 @@ def declared(subject: Subject, threshold: float) -> dict[str, Any]:
     """Return what training declares of its noise, and the least noise it needs.
 
     Args:
-      subject: the audit's subject.
       threshold: the success rate of reconstruction that is still allowed.
     Returns: kappa; calibrated, the least noise at which the bound is the threshold;
       known, a bound for whoever guesses as public records allow; no rows yet; why_not.
@@ -118,7 +117,6 @@ def measured(
     """Measure attack and bound over noise multipliers, and hand them to `keep`.
 
     Args:
-      subject: the audit's subject.
       bounds: what is declared, from `declared`, with rows that were played before.
       limit: seconds for all noise multipliers.
       seconds_a_model: measured time per model.

@@ -3,10 +3,9 @@
 `audit_command` and `run_commands` do their work inside `closed`, then call `require`.
 It passes if every attack that applies was finished on all records and the upper end of
 the 95 % interval of its success rate (Clopper-Pearson) is at most P. It fails closed:
-an attack that was not tried, not finished or stopped with an error was not shown to be
-harmless, and neither was a model that no attack was evaluated on.
-
-Checked: tests/informed/cli/test_gate.py.
+an attack that was not tried, not finished, stopped with an error or (in an audit)
+learned too little was not shown to be harmless, and neither was a model that no attack
+was evaluated on. It only reads results, and raises an error.
 """
 
 import contextlib

@@ -1,13 +1,12 @@
-"""The commands that bound reconstruction of DP-SGD, and find the noise for a bound.
+"""Run the commands `bound` and `calibrate`: bounds for DP-SGD, and noise for a bound.
 
-    informed bound --records 60000 --batch 256 --epochs 15 --sampling shuffled \\
-        --noise-multiplier 1.1 --kappa 0.01
     informed bound --noise-multiplier 1 --steps 100 --kappa 1e-3
     informed calibrate --gamma 0.01 --steps 100 --kappa 1e-3
 
-`command_table` calls `execute`. The numbers come from `dp`. Each is printed with what
-it assumes about the sampling of batches, and with the number that holds if the
-assumption fails. Only --figure writes a file, and --bounds runs one.
+`command_table` calls `execute`. A bound is the highest probability gamma of
+reconstructing a record; `dp` computes it. It is printed with what it assumes about the
+sampling of batches, and with the number that holds if the assumption fails. No model is
+trained. Only --figure writes a file, and --bounds runs one.
 """
 
 import argparse
