@@ -94,7 +94,7 @@ def audit(
     state: AuditState | None = None,
     **config: Any,
 ) -> Report:
-    """Attack models that `train` releases, knowing all records but one; report on it.
+    """Attack what `train` releases, knowing all records but one; return the report.
 
         audit = informed.audit(train, "mine.npz", targets=20, minutes=10)
         audit.save("audit.html")
@@ -318,7 +318,7 @@ def _prepared(
     loaded: tuple[Examples, Table | None],
     settings: AuditConfig,
 ) -> subject.Subject:
-    """Split the data for an audit of these settings."""
+    """Return the subject of an audit: the function, and the data split for it."""
     examples, table = loaded
     return subject.prepare(
         terms,
@@ -343,7 +343,7 @@ def check(
     privacy: Mapping[str, Any] | None = None,
     version: str | None = None,
 ) -> Preflight:
-    """Run the pre-flight alone; arguments as for `audit`.
+    """Return the result of the pre-flight alone; arguments as for `audit`.
 
     Args:
       limit: time limit of the whole audit, in seconds; the pre-flight uses a share.

@@ -32,7 +32,7 @@ from shadow import limits
 from shadow.data import Examples
 
 DELTA = 1e-5  # at which epsilon is reported
-CANDIDATES = 4  # m
+CANDIDATES = 4  # m, the records of which each model was trained on one
 # Noise multipliers to try, as multiples of the one in PRIVACY.
 _FACTORS = (0.1, 0.25, 1.0, 2.5)
 # Models per candidate: to fit the attack on, and to attack.
@@ -78,7 +78,7 @@ def declared(subject: Subject, threshold: float) -> dict[str, Any]:
 
 
 def guessed(subject: Subject, sigma: float) -> dict[str, Any]:
-    """Bound reconstruction for whoever guesses as well as public records allow.
+    """Return the bound for whoever guesses as well as public records allow.
 
     A guess is right within the median distance of the targets to their nearest public
     record.

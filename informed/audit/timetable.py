@@ -92,7 +92,7 @@ def plan(
     differentiable: bool,
     passed: float = 0.0,
 ) -> Budget:
-    """Plan how many records, models and seconds an audit can afford.
+    """Return how many records, models and seconds an audit can afford.
 
     Args:
       minutes: time limit of the whole audit.
@@ -215,7 +215,7 @@ def schedule(
     reconn: bool,
     noise: bool,
 ) -> Schedule:
-    """Schedule the parts of `shares` that will run.
+    """Return the schedule of the parts of `shares` that will run.
 
     Args:
       clock: clock of the whole audit.

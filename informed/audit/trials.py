@@ -112,7 +112,7 @@ def train(
     secret: bool = False,
     progress: Progress = lambda _: None,
 ) -> Models:
-    """Train one released model for each of the first targets."""
+    """Return newly trained released models, one for each of the first targets."""
     progress(f"training {targets} released models")
     factory = subject.factory("released", answers=True, secret=secret)
     weights = factory.train(subject.split.test.take(np.arange(targets)))
@@ -147,7 +147,7 @@ def with_shadows(
     fewest: int = 1,
     progress: Progress = lambda _: None,
 ) -> Models:
-    """Add shadow models, as many as can be trained within a time limit.
+    """Return the models with shadow models, as many as a time limit allows.
 
     Args:
       models: the released models.
@@ -188,7 +188,7 @@ def with_shadows(
 
 
 def listed(checked: Preflight) -> list[dict[str, Any]]:
-    """List every attack for the pre-flight: name, applies, why_not."""
+    """Return name, applies and why_not of every attack, for the pre-flight."""
     attacks = []
     for row in timetable.rows():
         why = row.why_not(checked.facts)
@@ -244,7 +244,7 @@ def attempt(
     known: Mapping[str, Any] = types.MappingProxyType({}),
     keep: Callable[[Trial], None] = lambda _: None,
 ) -> Trial:
-    """Run one attack on the models of an audit, within a time limit.
+    """Run one attack on the models of an audit within a time limit; return its trial.
 
     Args:
       row: the attack's row in the registry.

@@ -141,7 +141,7 @@ def folder(workdir: str) -> Path:
 
 
 def _attacks(*, as_json: bool) -> str:
-    """List all attacks with their threat models; those on weights alone come last."""
+    """Return all attacks with their threat models; those on weights alone come last."""
     importlib.import_module("uninformed.rows")
     rows = [row.threat_model for row in registry.rows().values()]
     if as_json:

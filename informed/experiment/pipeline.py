@@ -82,7 +82,7 @@ def shadow(
 def stores(
     experiment: Experiment, paths: Paths, pools: Pools, form: str | None = None
 ) -> list[Store]:
-    """Open the stores of the shadow stage with their factories, or create them.
+    """Return the stores of the shadow stage with their factories, created if needed.
 
     `form` is as for `shadow`.
 
@@ -109,7 +109,7 @@ def stores(
 def factories(
     experiment: Experiment, pools: Pools
 ) -> tuple[data.Split, dict[str, Factory]]:
-    """Split the data, and build the factories by role, in the order of training.
+    """Return the split data, and the factories by role, in the order of training.
 
     Raises: ValueError, ImportError: a stage can't run, see `feasible.victim`; too few
       images.

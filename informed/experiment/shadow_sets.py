@@ -57,7 +57,7 @@ def find(address: Address) -> dict[str, Store]:
 
 
 def info(address: Address) -> dict[str, Any]:
-    """Describe the stores at an address, from manifests and one listing each.
+    """Return facts of the stores at an address, from manifests and one listing each.
 
     Returns: by role: sizes, bytes when finished, blocks committed, configuration,
       versions, fingerprint.

@@ -176,7 +176,7 @@ def shadow_record(experiment: Experiment) -> Record:
 
 
 def stores(experiment: Experiment, paths: Paths) -> tuple[Store, Store]:
-    """Open shadow and released models, if their record is this experiment's.
+    """Return shadow and released models, if their record is this experiment's.
 
     Raises:
       NotMadeError: there are no stores.

@@ -89,7 +89,7 @@ def compare(
     gallery: Examples | None = None,
     **named: Any,
 ) -> Comparison:
-    """Compare reconstructions of the same targets with the truth and an oracle.
+    """Return scores of reconstructions of the same targets, beside an oracle's.
 
         print(informed.compare(targets, kernel=guess, inversion=exact, gallery=public))
 

@@ -98,7 +98,7 @@ def baselines(
 
 
 def _imputed(pool: np.ndarray, targets: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """Guess each column from the others, by ridge regression on the pool.
+    """Return guesses of each column from the others, by ridge regression on the pool.
 
     The features of one column are left out together: the words of a column exclude each
     other, so that each follows from the rest.

@@ -54,7 +54,7 @@ def lpips(targets: Images, guesses: Guesses) -> Errors:
 
 @functools.cache
 def _distance() -> Callable[..., Array]:
-    """Load the perceptual distance, and compile it, once."""
+    """Return the perceptual distance, loaded and compiled once."""
     return jax.jit(highest(perceptual.load().__call__))
 
 
@@ -93,7 +93,7 @@ class Neighbours:
 def nearest_neighbours(targets: Images, pool: Pool) -> Neighbours:
     """Return each target's nearest neighbour in the pool, and the data of Figure 3.
 
-    The pool is what the adversary has. The full distance matrix is never in memory.
+    The pool is what the adversary has. Distances are in memory for `_BLOCK` targets.
     """
     flat_targets = targets.reshape(len(targets), -1)
     flat_pool = pool.reshape(len(pool), -1)
@@ -166,7 +166,7 @@ def success_rate(succeeded: np.ndarray, *, confidence: float = 0.95) -> Rate:
 
 
 def _differences(targets: np.ndarray, guesses: np.ndarray) -> np.ndarray:
-    """Subtract in float64, and refuse other shapes."""
+    """Return targets minus guesses in float64; ValueError if shapes differ."""
     if targets.shape != guesses.shape:
         raise ValueError(
             f"Expected guesses of the targets' shape {targets.shape}, got"

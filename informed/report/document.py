@@ -135,7 +135,7 @@ def require_end(path: str | os.PathLike) -> str:
 
 
 def _silent(value: Any) -> Any:
-    """Reduce errors to their types, and remove names of arrays, in all texts."""
+    """Return a value whose texts have no messages of errors and no names of arrays."""
     if isinstance(value, str):
         text = _RAISED.sub(r"\1 (its message is left out)", value)
         return _NAMED.sub(r"\1 some arrays (their names are left out)", text)
@@ -169,6 +169,6 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def schema() -> dict[str, Any]:
-    """Load the JSON schema of `Report.values`."""
+    """Return the JSON schema of `Report.values`."""
     file = resources.files("informed.report").joinpath("report.schema.json")
     return json.loads(file.read_text())

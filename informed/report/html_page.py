@@ -65,7 +65,7 @@ def render(document: Any, *, redact: bool = False) -> str:
 
 
 def _code(text: str) -> markupsafe.Markup:
-    """Mark up `commands` as code, and keep them and "95 %" on one line."""
+    """Return HTML: `commands` as code, short ones and "95 %" kept on one line."""
     safe = re.sub(r"(?<=\d) %", "&nbsp;%", str(markupsafe.escape(text)))
     short = re.sub(r"`([^`]{1,24})`", r'<code class="whole">\1</code>', safe)
     return markupsafe.Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", short))

@@ -32,7 +32,7 @@ from shadow.views import ViewConfig
 def report(
     workdir: Path, *, shadow: str | None = None, data_dir: str | None = None
 ) -> Report:
-    """Build the report of a run's folder.
+    """Return the report of a run's folder.
 
     Args:
       workdir: folder of an evaluated `informed run`.
