@@ -1,6 +1,8 @@
 """The informed adversary, who knows all training records but one: attacks and audits.
 
-games          Algorithms 1 and 2 of the paper, by which attacks are judged
+Users import it as `informed`, and `uninformed` imports its modules.
+
+games          Algorithms 1 and 2 of Balle et al. 2022, by which attacks are judged
 attacks/       the attacks, one per row of `attacks.registry`
 adversary_runs training as the adversary runs it
 play           run one attack under a time limit

@@ -31,7 +31,7 @@ def adversary_runs(
     algorithm: Algorithm | None = None,
     dtype: Any = np.float32,
 ) -> Runs:
-    """Prepare A as the adversary runs it, with unknown randomness drawn from `key`.
+    """Return A as the adversary runs it, with unknown randomness drawn from `key`.
 
     Args:
       knowledge: fixed and algorithm are needed. Initialisations per release are used
@@ -89,4 +89,5 @@ def adversary_draws(
 
 
 def _always(value: Any) -> Numbered:
+    """Return a function that gives every run the same value."""
     return lambda number: value

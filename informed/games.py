@@ -1,8 +1,9 @@
 """The reconstruction and the membership game: play an attack, return error or success.
 
 These are Algorithms 1 and 2 of Balle et al. 2022, so scores can be set beside the
-paper's. Users call them, and `benchmarks/papers/balle/membership.py`. A is the training
-algorithm, D_- its known records, z the target, theta the weights.
+paper's. Users call both, and `benchmarks/papers/balle/membership.py` the second. A game
+trains one model and writes no file. A is the training algorithm, D_- its known records,
+z the target, theta the weights.
 """
 
 import dataclasses
@@ -29,18 +30,17 @@ def reconstruction_game(
     key: Array,
     view: View = EVERYTHING,
 ) -> Float[np.ndarray, " releases"]:
-    """Play Algorithm 1: train on D_- + z, attack, compare. One game per target.
+    """Play Algorithm 1, train on D_- + z and attack; return the error of every game.
 
     Args:
       attack: the reconstruction attack R.
       factory: the developer, who holds D_- and A. It trains in the role "released",
         whatever its own role, so that no shadow model shares its private randomness.
-      targets: z of each game.
+      targets: z of each game; there is one game per target.
       knowledge: what this adversary knows.
       error: l(z, z-hat), (releases, ...) twice -> (releases,).
       key: the adversary's own randomness.
       view: what the developer publishes of theta; default: all of it.
-    Returns: the error of every game. A model is trained for each.
     Raises: ValueError: a target is in the fixed set, or guesses have another shape.
     """
     _require_unknown(factory, targets)
@@ -62,10 +62,11 @@ def membership_game(
     *,
     key: Array,
 ) -> Bool[np.ndarray, " releases"]:
-    """Play Algorithm 2: the developer flips a coin between two candidates.
+    """Play Algorithm 2; return whether the attack named the right candidate, by game.
+
+    The developer flips a coin, and trains on D_- and z_0 or z_1.
 
     Args: as `reconstruction_game`; candidates = (z_0, z_1) of every game.
-    Returns: whether the attack named the one trained on, in every game.
     Raises: ValueError: a candidate is in the fixed set, or a guess isn't 0 or 1.
     """
     coin_key, attack_key = jax.random.split(key)

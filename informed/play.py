@@ -1,4 +1,4 @@
-"""Run one attack of the registry under a time limit.
+"""Run one attack of the registry under a time limit, and return a `Trial` of it.
 
 `experiment.pipeline` calls `play` in runs, and `audit.trials` in audits. Audits, and
 reports of finished runs, also make trials from `blank` themselves.
@@ -7,8 +7,8 @@ reports of finished runs, also make trials from `blank` themselves.
 
 The attack is built from its row, and gets the release and the adversary's knowledge.
 Guesses that it made in time are kept. A target that it began but didn't finish counts
-neither as a success nor as a failure. This file sees no target: `metrics.judging`
-compares guesses with the truth.
+neither as a success nor as a failure. This file sees of a target only pixels that the
+adversary knows; `metrics.judging` compares guesses with the truth.
 """
 
 import dataclasses
@@ -109,7 +109,7 @@ def play(
     stumbling: bool = False,
     keep: Callable[[Trial], None] = lambda _: None,
 ) -> Trial:
-    """Build the attack and play it on a release, within a time limit.
+    """Build the attack, play it on a release within a time limit; return its trial.
 
     Args:
       row: the attack's row in the registry.
@@ -251,7 +251,7 @@ def stopped_with(error: Exception) -> str:
 
 
 def _padded(values: Any, missing: int, by: Any) -> Any:
-    """Append what stands for targets that were begun and not finished."""
+    """Return the values, then `by` for each target that was begun and not finished."""
     if values is None or not missing:
         return values
     nothing = np.full((missing, *values.shape[1:]), by, values.dtype)

@@ -1,7 +1,7 @@
 """Audit a user's training function: can a record be read out of the models it releases?
 
-The package itself is callable: `informed.audit(train, data)` returns a report.
-`auditing` has the steps in order.
+Users call the package itself: `informed.audit(train, data)` returns a report. The
+command `informed audit` calls `auditing`, which has the steps in order.
 """
 
 import sys

@@ -1,7 +1,9 @@
 """The state of an audit: what is done so far, as a report at any moment.
 
 The steps of `auditing` fill it in. Once data are loaded, any thread can make a report
-at any time, which says what is missing. So there is a page when the time runs out.
+at any time, which says what is missing, as the watchdog of `cli.audit_command` does
+when the time runs out. A report compares guesses with the true records, which no attack
+sees. Finished parts are also kept in a folder, the `Ledger`.
 """
 
 import dataclasses
@@ -29,7 +31,7 @@ _UNTRIED = {"rows": [], "why_not": "the time was over before"}
 
 @dataclasses.dataclass(kw_only=True, eq=False)
 class AuditState:
-    """What an audit has done.
+    """The state of one audit.
 
     Attributes:
       ledger: keeps what is done for an audit that goes on later.
@@ -75,7 +77,7 @@ class AuditState:
         return not late and "no time" not in self.bounds["why_not"]
 
     def report(self) -> Report:
-        """Say what was achieved so far.
+        """Return a report of what is done so far.
 
         Raises: RuntimeError: the data aren't loaded yet.
         """

@@ -94,7 +94,7 @@ def audit(
     state: AuditState | None = None,
     **config: Any,
 ) -> Report:
-    """Attack models that `train` releases, with knowledge of all records but one.
+    """Attack what `train` releases, knowing all records but one; return the report.
 
         audit = informed.audit(train, "mine.npz", targets=20, minutes=10)
         audit.save("audit.html")
@@ -141,7 +141,7 @@ def audit(
 
 
 def _identity(state: AuditState) -> dict[str, Any]:
-    """Return what decides the parts of an audit, but for its minutes."""
+    """Return what decides an audit's results, minutes left out, for the ledger."""
     audited, checked = state.subject, state.checked
     settings = dataclasses.asdict(state.settings)
     assert audited is not None
@@ -164,7 +164,7 @@ def _identity(state: AuditState) -> dict[str, Any]:
 
 
 def _steps(state: AuditState, clock: limits.Clock, progress: Progress) -> None:
-    """Train, attack, play the noise game; into the state."""
+    """Train models, play attacks and the noise game; fill in the state."""
     checked, settings, ledger = state.checked, state.settings, state.ledger
     assert checked is not None
     audited = checked.subject
@@ -318,7 +318,7 @@ def _prepared(
     loaded: tuple[Examples, Table | None],
     settings: AuditConfig,
 ) -> subject.Subject:
-    """Split the data for an audit of these settings."""
+    """Return the subject of an audit: the function, and the data split for it."""
     examples, table = loaded
     return subject.prepare(
         terms,
@@ -343,7 +343,7 @@ def check(
     privacy: Mapping[str, Any] | None = None,
     version: str | None = None,
 ) -> Preflight:
-    """Run the pre-flight alone; arguments as for `audit`.
+    """Return the result of the pre-flight alone; arguments as for `audit`.
 
     Args:
       limit: time limit of the whole audit, in seconds; the pre-flight uses a share.

@@ -1,4 +1,4 @@
-"""What an audit asks of the user's training function, and how it loads the function.
+"""Load the user's training function, and check that it keeps the contract of audits:
 
     train(images, labels, key) -> what is released
 
@@ -18,7 +18,8 @@ noise yet. The audit then says how much noise these steps need.
 If there is PRIVACY and `train` takes a keyword `noise_multiplier`, the audit tries
 other values. The default, which released models get, must be what PRIVACY declares.
 
-`auditing` calls `load_training`, which runs the file; `noise_game` calls `mechanism`.
+`auditing` calls `load_training`, which runs the file but not the function; `noise_game`
+calls `mechanism`.
 """
 
 import dataclasses

@@ -1,7 +1,9 @@
 """Choose how an audit trains models, batched JAX or processes; measure their time.
 
-The time of a model limits how many an audit can train, so `preflight` chooses the
-fastest engine by it.
+`preflight` asks for the fastest engine that works with the user's function, and for the
+time of a model, which limits how many an audit can train; both answers take runs. With
+`one_thread`, `preflight` itself runs the function as worker processes do. `theta_of`
+flattens what it returns, for `preflight`, `findings` and `auditing`.
 """
 
 import contextlib
@@ -55,7 +57,7 @@ class Timing:
 
 
 def engine_of(subject: Subject, limit: float = float("inf")) -> tuple[str, str]:
-    """Choose the fastest engine (`Subject.engine`); say why no faster one works.
+    """Return the fastest engine (`Subject.engine`), and why no faster one works.
 
     Args:
       subject: the training function and data.
@@ -108,7 +110,7 @@ def engine_of(subject: Subject, limit: float = float("inf")) -> tuple[str, str]:
 
 
 def timed(factory: Factory, image: np.ndarray, label: int, expected: float) -> Timing:
-    """Train identical models on one target, as many in parallel as this machine can.
+    """Return the time of a model, of equal ones trained as many at once as they can be.
 
     The first batch includes compilation, and the first model of a process includes
     imports. Neither is counted, unless the process took no longer than expected.

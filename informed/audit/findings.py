@@ -1,8 +1,9 @@
 """What the pre-flight finds before an audit: faults of training, and measurements.
 
-A faulty function would make every attack's answer worthless, so `preflight` fills these
-in, most with a remedy, and `auditing` stops on those of level "stops". `of_returned`,
-`of_estimator` and `fault_of` judge what training and predict return.
+A faulty function would make every attack's answer worthless. So `preflight` makes
+`Finding`s, most with a remedy, and returns a `Preflight`; `auditing` stops on findings
+of level "stops". `of_returned`, `of_estimator` and `fault_of` judge what training and
+predict returned; nothing is trained here.
 """
 
 import dataclasses

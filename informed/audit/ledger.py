@@ -110,4 +110,5 @@ def _apart(value: Any, prefix: str) -> tuple[dict[str, Any], dict[str, np.ndarra
 
 
 def _file_of(name: str) -> str:
+    """Return the name of the part that holds an attack's trial."""
     return f"trial-{re.sub(r'[^a-z0-9]+', '-', name.lower())}"

@@ -32,7 +32,7 @@ MOST, FEWEST = 8, 3
 
 @dataclasses.dataclass(frozen=True)
 class Scatter:
-    """How far models of two targets are apart, in standard deviations.
+    """Lower limits of how far models of two targets are apart, in standard deviations.
 
     Attributes:
       least: lower confidence limit of mu, at 99.9 %.
@@ -65,7 +65,7 @@ class Scatter:
 
 
 def judged(measured: Scatter, allowed: float) -> Finding:
-    """Say whether the declared noise may be there, and how little would have passed.
+    """Return a finding on whether the noise is there, and how little would have passed.
 
     Args:
       measured: how far models of two targets are apart.
@@ -101,7 +101,7 @@ def allowed_mu(noise_multiplier: float, steps: int) -> float:
 
 
 def scatter(first: np.ndarray, second: np.ndarray) -> Scatter:
-    """Measure how far models of two targets are apart.
+    """Return how far models of two targets are apart.
 
     Args:
       first, second: (2 k, params), weights of models of either target, under keys of

@@ -1,11 +1,11 @@
 """Attack an audited training function at several noise levels, beside its bound.
 
-`auditing` calls `declared` in every audit, and `measured` for functions that declare
-their steps in PRIVACY; without a keyword `noise_multiplier`, only their own noise is
-tried. Each noise level takes 176 trainings. The game is the one that the bounds
-assume: the model was trained on one of m candidate records, drawn uniformly, so the
-baseline success rate kappa is 1/m. The adversary knows everything but the noise, the
-draw and the seed, and names a candidate from the released weights.
+`auditing` calls `declared` in every audit, and `measured` if PRIVACY declares noise, or
+`train` takes a keyword `noise_multiplier` beside PRIVACY; without the keyword, only its
+own noise is tried. Each noise level takes 176 trainings. The game is the one that the
+bounds assume: the model was trained on one of m candidate records, drawn uniformly, so
+the baseline success rate kappa is 1/m. The adversary knows everything but the noise,
+the draw and the seed, and names a candidate from the released weights.
 
 The attack trains models on each candidate: without noise, if training allows it, to
 find the directions in which their weights differ, with noise to measure the scatter.
@@ -31,8 +31,8 @@ from informed.report import words
 from shadow import limits
 from shadow.data import Examples
 
-DELTA = 1e-5
-CANDIDATES = 4
+DELTA = 1e-5  # at which epsilon is reported
+CANDIDATES = 4  # m, the records of which each model was trained on one
 # Noise multipliers to try, as multiples of the one in PRIVACY.
 _FACTORS = (0.1, 0.25, 1.0, 2.5)
 # Models per candidate: to fit the attack on, and to attack.
@@ -45,7 +45,6 @@ def declared(subject: Subject, threshold: float) -> dict[str, Any]:
     """Return what training declares of its noise, and the least noise it needs.
 
     Args:
-      subject: the audit's subject.
       threshold: the success rate of reconstruction that is still allowed.
     Returns: kappa; calibrated, the least noise at which the bound is the threshold;
       known, a bound for whoever guesses as public records allow; no rows yet; why_not.
@@ -79,7 +78,7 @@ def declared(subject: Subject, threshold: float) -> dict[str, Any]:
 
 
 def guessed(subject: Subject, sigma: float) -> dict[str, Any]:
-    """Bound reconstruction for whoever guesses as well as public records allow.
+    """Return the bound for whoever guesses as well as public records allow.
 
     A guess is right within the median distance of the targets to their nearest public
     record.
@@ -115,10 +114,9 @@ def measured(
     progress: Callable[[str], None] = lambda _: None,
     keep: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> None:
-    """Measure attack and bound over noise multipliers.
+    """Measure attack and bound over noise multipliers, and hand them to `keep`.
 
     Args:
-      subject: the audit's subject.
       bounds: what is declared, from `declared`, with rows that were played before.
       limit: seconds for all noise multipliers.
       seconds_a_model: measured time per model.
@@ -183,7 +181,7 @@ def measured(
 
 
 def _candidates(subject: Subject) -> Examples:
-    """Choose a target and public records, of other labels if there are any."""
+    """Return the first target and public records, of other labels if there are any."""
     targets, public = subject.split.test, subject.split.shadow
     _, first = np.unique(public.labels, return_index=True)
     fresh = np.sort(first[public.labels[first] != targets.labels[0]])
@@ -199,7 +197,7 @@ def _played(
     candidates: Examples,
     quiet: np.ndarray | None,
 ) -> dict[str, Any]:
-    """Attack models of one noise multiplier, and compare success with the bound.
+    """Attack models of one noise multiplier; return its row of success and bound.
 
     Args:
       quiet: (candidates, params), weights trained without noise; None: unavailable.
@@ -233,9 +231,9 @@ def _played(
 def likeliest(
     theta: np.ndarray, labels: np.ndarray, asked: np.ndarray, quiet: np.ndarray | None
 ) -> np.ndarray:
-    """Classify rows of `asked` by one Gaussian per class, of common covariance.
+    """Return the likeliest class of each row of `asked`, by one Gaussian per class.
 
-    With means m_c and the pooled covariance S of the classes, in the directions in
+    With means m_c and one pooled covariance S of the classes, in the directions in
     which the centres differ, the class is argmin_c (x - m_c)^T S^-1 (x - m_c).
 
     Args:
@@ -267,7 +265,7 @@ def likeliest(
 def calibrated(
     privacy: Mapping[str, Any], threshold: float, kappa: float
 ) -> dict[str, Any]:
-    """Find the least noise whose bound is the threshold, and the command that does."""
+    """Return the least noise whose bound is the threshold, and the command for it."""
     steps, q = privacy["steps"], float(privacy.get("sampling_probability", 1.0))
     calibration = dp.calibrate(
         threshold,

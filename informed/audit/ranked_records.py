@@ -1,7 +1,7 @@
 """Rank true records by how well attacks got them, and choose those that a page shows.
 
 `audit_state` and `run_report` call it after the attacks, which never see the truth.
-`rank` makes the page's table of exposed records, `pictures` its images.
+`rank` makes the page's table of records, `pictures` its images. Nothing is written.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ def pictures(
     trials: list[Trial],
     baselines: list[judging.Baseline],
 ) -> dict[str, Any]:
-    """Collect records and guesses: training data, for `Report.pictures` alone.
+    """Return records and guesses: training data, for `Report.pictures` alone.
 
     Args:
       order: positions of the targets, best reconstructed first; `SHOWN` of them are
@@ -48,7 +48,7 @@ def rank(
     verdicts: list[judging.Verdict | None],
     least: np.ndarray,
 ) -> tuple[list[dict[str, Any]], list[int]]:
-    """Rank the targets by the smallest error of any attack.
+    """Return the targets, ranked by the smallest error of any attack.
 
     Args:
       truth: the targets, in the order in which they were attacked.

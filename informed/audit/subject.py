@@ -283,7 +283,7 @@ def prepare(
     table: Table | None = None,
     seed: int = 0,
 ) -> Subject:
-    """Split the data into D_-, targets and public records.
+    """Return the function with the data, split into D_-, targets and public records.
 
     Args:
       contract: the training function.

@@ -2,8 +2,9 @@
 
 `auditing` gives every part a share of the user's time limit, so that no attack leaves
 others none. Unused time goes to later parts. `audit_state` asks how many minutes to
-advise. `preflight` asks how busy other jobs keep the machine (`others_at_work`), and
-`auditing` uses fewer threads beside them (`threads_beside`).
+advise, and `trials` which attacks audits play (`rows`). `preflight` asks how busy other
+jobs keep the machine (`others_at_work`), and `auditing` uses fewer threads beside them
+(`threads_beside`). Nothing is trained here.
 """
 
 import contextlib
@@ -91,7 +92,7 @@ def plan(
     differentiable: bool,
     passed: float = 0.0,
 ) -> Budget:
-    """Plan how many records, models and seconds an audit can afford.
+    """Return how many records, models and seconds an audit can afford.
 
     Args:
       minutes: time limit of the whole audit.
@@ -114,6 +115,7 @@ def plan(
             f"Expected {{}} >= {enough:.3g}: {before}a model takes"
             f" {seconds_a_model:.3g} s; got {minutes:g}.",
         )
+    # Estimated trainings of an inversion, a record: 200, and more without derivatives.
     columns = 0 if differentiable else _COLUMNS * features + 76
     labels = 0 if differentiable else _LABEL_COLUMNS * num_classes
     count, a_record = (
@@ -213,7 +215,7 @@ def schedule(
     reconn: bool,
     noise: bool,
 ) -> Schedule:
-    """Schedule the parts of `shares` that will run.
+    """Return the schedule of the parts of `shares` that will run.
 
     Args:
       clock: clock of the whole audit.

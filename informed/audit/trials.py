@@ -3,7 +3,8 @@
 The attacks are rows of `informed.attacks.registry`, which also say when they apply.
 `informed.play` runs each on the same released models. `auditing` gets a `Trial` per
 attack. If an attack can't run on the user's training function, or fails, its trial says
-why and nothing is raised. `audit_state` uses `untried`, and --check prints `listed`.
+why and nothing is raised. `audit_state` uses `untried`, and `informed audit --check`
+prints `listed`. No target is shown to an attack; guesses are judged elsewhere.
 """
 
 import dataclasses
@@ -35,7 +36,7 @@ class Models:
 
     Attributes:
       subject: the training function and data.
-      released: (targets, values), weights followed by predictions.
+      released: (targets, values), weights, then predictions if models give them.
       shadows: models on public records, weights followed by predictions; None: there
         are none.
       secret: whether the key was secret.
@@ -111,7 +112,7 @@ def train(
     secret: bool = False,
     progress: Progress = lambda _: None,
 ) -> Models:
-    """Train one released model for each of the first targets."""
+    """Return newly trained released models, one for each of the first targets."""
     progress(f"training {targets} released models")
     factory = subject.factory("released", answers=True, secret=secret)
     weights = factory.train(subject.split.test.take(np.arange(targets)))
@@ -146,7 +147,7 @@ def with_shadows(
     fewest: int = 1,
     progress: Progress = lambda _: None,
 ) -> Models:
-    """Add shadow models, as many as can be trained within a time limit.
+    """Return the models with shadow models, as many as a time limit allows.
 
     Args:
       models: the released models.
@@ -187,7 +188,7 @@ def with_shadows(
 
 
 def listed(checked: Preflight) -> list[dict[str, Any]]:
-    """List every attack for the pre-flight: name, applies, why_not."""
+    """Return name, applies and why_not of every attack, for the pre-flight."""
     attacks = []
     for row in timetable.rows():
         why = row.why_not(checked.facts)
@@ -243,7 +244,7 @@ def attempt(
     known: Mapping[str, Any] = types.MappingProxyType({}),
     keep: Callable[[Trial], None] = lambda _: None,
 ) -> Trial:
-    """Run one attack on the models of an audit, within a time limit.
+    """Run one attack on the models of an audit within a time limit; return its trial.
 
     Args:
       row: the attack's row in the registry.

@@ -1,10 +1,11 @@
-"""The commands that audit a training function and write pages: arguments and output.
+"""Run the commands `audit`, `compare` and `report`: print results and write pages.
 
 informed audit mine.py:train --data mine.npz --targets 20 --out audit.html
 informed compare audit.json
 informed report runs/digits --out digits.html
 
-`command_table` calls `execute`. An audit keeps a log and unfinished work beside --out.
+`command_table` calls `execute`. An audit keeps a log and unfinished work beside --out;
+a `Watchdog` ends the process if it overruns --minutes.
 """
 
 import argparse
@@ -34,7 +35,7 @@ from shadow import files
 
 # Seconds after --minutes at which the page is written, whatever is still running.
 _LATE_S = 2.0
-# Seconds of --check for questions that it can do without, and between its lines.
+# Seconds of --check for optional tests; seconds between its lines of progress.
 _CHECK_S, _CHECK_EVERY_S = 20.0, 10.0
 _ENGINES = {
     "jax": "JAX, batched and differentiated",

@@ -1,8 +1,9 @@
 """The entry point `informed COMMAND ...`: all commands, their help and exit codes.
 
-The module of a command is imported only when the command runs, since `options` has the
-arguments of all. `main` then calls its `execute(arguments, rest)`; `rest` are
-`--config=FILE`, `--config.field=value` and, for `shadow`, stores behind options.
+A shell calls `main`, by `informed` or `python -m informed.cli`. `options` has the
+arguments of all commands, so a command's module is imported only when it runs. `main`
+calls its `execute(arguments, rest)`; `rest` are `--config=FILE`, `--config.field=value`
+and, for `shadow`, stores behind options.
 """
 
 import argparse
@@ -145,12 +146,7 @@ _EXPECTED = (
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line, the entry point of `informed`.
-
-    Exit codes: 0 done; 2 an error, described in one line; 3 an audit's pre-flight
-    found a fault that voids the audit; 4 --max-success isn't shown to hold; 130
-    interrupted; 141 what read the output has closed it, as `head` does.
-    """
+    """Run the command line; an error ends the process with an exit code of `_END`."""
     try:
         try:
             _command(argv)
@@ -163,7 +159,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _command(argv: Sequence[str] | None) -> None:
-    """Run the command that `argv` asks for; exit with a code of `main`."""
+    """Run the command that `argv` asks for; exit with a code of `_END`."""
     started = _STARTED if argv is None else time.monotonic()
     argv = sys.argv[1:] if argv is None else list(argv)
     if "_ARGCOMPLETE" in os.environ:

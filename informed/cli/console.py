@@ -1,8 +1,8 @@
-"""An audit's output: stdout for results, progress on stderr, the rest in a log.
+"""Separate an audit's output: results to stdout, progress to stderr, the rest to a log.
 
 `audit_command` uses it. The user's training function may print, and so may C libraries
 and worker processes, which write to the same file descriptor. `aside` redirects them
-all.
+all, to the log beside --out or, without --out, to stderr.
 """
 
 import argparse
@@ -58,8 +58,8 @@ def aside(log: Path | None) -> Iterator[Callable[[], None]]:
 class Progress:
     """Prints the current step, the time passed and the most that is left.
 
-    On a terminal it prints a line per step, else a line per minute, to stderr. A
-    background thread repeats a step that takes longer than a minute.
+    On a terminal it prints a line per step, else at most one line in `every` seconds.
+    A background thread repeats a step that takes longer than that.
 
     Args:
       arguments: of the command; `quiet` turns printing off.

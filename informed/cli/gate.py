@@ -3,10 +3,9 @@
 `audit_command` and `run_commands` do their work inside `closed`, then call `require`.
 It passes if every attack that applies was finished on all records and the upper end of
 the 95 % interval of its success rate (Clopper-Pearson) is at most P. It fails closed:
-an attack that was not tried, not finished or stopped with an error was not shown to be
-harmless, and neither was a model that no attack was evaluated on.
-
-Checked: tests/informed/cli/test_gate.py.
+an attack that was not tried, not finished, stopped with an error or (in an audit)
+learned too little was not shown to be harmless, and neither was a model that no attack
+was evaluated on. It only reads results, and raises an error.
 """
 
 import contextlib
@@ -107,7 +106,12 @@ def _of_audit(values: Mapping[str, Any]) -> Iterator[_Row]:
 def _of_run(results: Mapping[str, Any]) -> Iterator[_Row]:
     """Yield the configured attacks, from a run's results.json."""
     for name, row in results["attacks"].items():
-        yield name, "", row["closer_than_oracle"]
+        rate, models = row["closer_than_oracle"], row["shadow_models"]
+        few = words.learned_too_little(
+            models, rate, row["mse_mean"], results["mean_image_mse"]
+        )
+        why = f"learned too little from {models} shadow models" if few else ""
+        yield name, why, rate
     asked = results.get("configuration", {}).get("attacks", {})
     for name in asked.keys() - results["attacks"].keys():
         if asked[name]["targets"] != 0:  # 0 targets: the run leaves the attack out

@@ -1,13 +1,12 @@
-"""The commands that bound reconstruction of DP-SGD, and find the noise for a bound.
+"""Run the commands `bound` and `calibrate`: bounds for DP-SGD, and noise for a bound.
 
-    informed bound --records 60000 --batch 256 --epochs 15 --sampling shuffled \\
-        --noise-multiplier 1.1 --kappa 0.01
     informed bound --noise-multiplier 1 --steps 100 --kappa 1e-3
     informed calibrate --gamma 0.01 --steps 100 --kappa 1e-3
 
-`command_table` calls `execute`. The numbers come from `dp`. Each is printed with what
-it assumes about the sampling of batches, and with the number that holds if the
-assumption fails. Only --figure writes a file, and --bounds runs one.
+`command_table` calls `execute`. A bound is the highest probability gamma of
+reconstructing a record; `dp` computes it. It is printed with what it assumes about the
+sampling of batches, and with the number that holds if the assumption fails. No model is
+trained. Only --figure writes a file, and --bounds runs one.
 """
 
 import argparse
@@ -50,7 +49,7 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
 def _of_arguments(
     arguments: argparse.Namespace, log_kappa: float
 ) -> tuple[dict[str, Any], dp.ReRoBound]:
-    """Bound or calibrate the training that the options describe.
+    """Return bound or calibration of the training that the options describe.
 
     Raises: ValueError: an option is missing, or contradicts another.
     """
@@ -108,7 +107,7 @@ def _samplings(
     arguments: argparse.Namespace,
     log_kappa: float,
 ) -> dict[str, dict[str, float]]:
-    """Bound the same training under every sampling scheme.
+    """Return bounds of the same training under every sampling scheme.
 
     Schemes without a bound under the relation are left out.
     """
@@ -140,7 +139,7 @@ def _draw(
 def _of_history(
     arguments: argparse.Namespace, log_kappa: float
 ) -> tuple[dict[str, Any], dp.ReRoBound]:
-    """Bound the training whose accountant's history is in the file of `--from`.
+    """Return the bound of the training whose history is in the file of `--from`.
 
     Raises: ValueError: the file isn't JSON or no history, or an option repeats it.
     """
@@ -194,7 +193,7 @@ def _result(
     records: int | None,
     calibration: dp.Calibration | None = None,
 ) -> tuple[dict[str, Any], dp.ReRoBound]:
-    """Bound a mechanism, unless a calibration has, and collect what the bound assumes.
+    """Return a mechanism's bound, which a calibration may have, with its assumptions.
 
     Returns: numbers, assumptions and notes; the bound.
     """

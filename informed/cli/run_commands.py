@@ -1,7 +1,9 @@
-"""The commands that run a configured experiment: all stages, or one; the attack list.
+"""Run the stages of a configured experiment, attack weights alone, or list attacks.
 
-`command_table` calls `execute`. The commands on weights alone are here too: only this
-module imports `uninformed`, and only when such a command, or `attacks`, is called.
+`command_table` calls `execute`. For `run`, `attack` and `evaluate`, `experiment` does
+the work and writes into --workdir; for `kkt`, `landscape` and `bilevel`, which attack
+weights alone, `uninformed` does. Only this module of `informed` imports `uninformed`,
+and only for such a command, or for `attacks`.
 """
 
 import argparse
@@ -139,7 +141,7 @@ def folder(workdir: str) -> Path:
 
 
 def _attacks(*, as_json: bool) -> str:
-    """List all attacks with their threat models; those on weights alone come last."""
+    """Return all attacks with their threat models; those on weights alone come last."""
     importlib.import_module("uninformed.rows")
     rows = [row.threat_model for row in registry.rows().values()]
     if as_json:

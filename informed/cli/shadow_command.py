@@ -1,12 +1,11 @@
-"""The command that trains the shadow models that learned attacks learn from.
+"""Run the command `shadow`, which trains the models that learned attacks learn from.
 
-`command_table` calls `execute`. It also plans their cost, and describes, verifies or
-merges their stores:
+`command_table` calls `execute`; `pipeline` and `shadow_sets` do the work. The command
+also plans the cost, and describes, verifies or merges the stores of models:
 
 informed shadow --config=configs/mnist.py --workdir=runs/mnist
 informed shadow plan --config=configs/mnist.py:paper --devices=8
 informed shadow --config=... --workdir=s3://bucket/mnist --launcher=ray
-informed shadow --config=... --workdir=/shared/mnist --worker=3/16
 informed shadow info|verify s3://bucket/mnist
 informed shadow merge runs/all runs/first runs/second
 """

@@ -1,8 +1,8 @@
 """The deadline of an audit: writes the page from what is there, and ends the process.
 
 Code that was called and doesn't come back can't be ended by an exception: a training
-function of the user's, or a compilation. So `audit_command` starts a thread that waits
-for the deadline.
+function of the user's, or a compilation. So `audit_command` makes a `Watchdog`, whose
+thread waits for the deadline, and then also kills worker processes.
 """
 
 import os

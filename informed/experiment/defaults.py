@@ -1,8 +1,8 @@
 """Turn a dataclass of settings into a ConfigDict, as a start for configuration files.
 
-Configuration files call `defaults`, and so does `named` for settings of attacks. A file
-then states only what deviates from the defaults, and every other field can still be set
-on the command line.
+Configuration files (`configs/`) call `defaults`, and so does `named` for settings of
+attacks. A file then states only what deviates from the defaults, and every other field
+can still be set on the command line. Nothing is read or written.
 """
 
 import dataclasses

@@ -22,14 +22,13 @@ from shadow.data import Examples
 from shadow.models import ShadowModels
 from shadow.victims import Victim
 
-_ACCURACY_MODELS = 16
-_SHOWN_TARGETS = 10
+_ACCURACY_MODELS = 16  # released models whose accuracy is averaged
+_SHOWN_TARGETS = 10  # columns of reconstructions.png
 
 
 def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
-    """Compare reconstructions with targets; write results.json and the pictures.
+    """Write results.json and the pictures of a run; return the former's contents.
 
-    Returns: the contents of results.json.
     Raises:
       NotMadeError: an attack has not been run.
       ConfigurationMismatchError, VersionMismatchError: models or attacks are of another
@@ -168,7 +167,7 @@ def accuracy(
     own: Iterable[int],
     targets: Examples | ShadowModels,
 ) -> float | None:
-    """Compute models' mean accuracy on other models' targets; None: there are none.
+    """Return models' mean accuracy on other models' targets; None: there are none.
 
     Args:
       thetas: (models, params).

@@ -2,7 +2,8 @@
 
 A mistake that shows in the last stage would cost hours. Dataclasses check single fields
 on construction. `pipeline` calls `victim` to check what they can't: fields against each
-other, the data and the installed extras.
+other, the data and the installed extras. On the way it builds the victim, the network
+whose trained weights are attacked, and returns it. No model is trained.
 """
 
 import reconn
@@ -18,7 +19,7 @@ from shadow.victims import Victim
 def victim(
     experiment: Experiment, *, image_shape: tuple[int, ...], num_classes: int
 ) -> Victim:
-    """Build the victim of an experiment, and check that every stage can run with it.
+    """Return the victim of an experiment, after checks that every stage can run.
 
     Raises:
       ValueError: fields contradict each other, the victim lacks a released layer, or

@@ -6,10 +6,11 @@
 
 Each stage reads the output of the one before. A finished stage does nothing; an
 interrupted one continues. Every stage compares its configuration and versions with
-those of the stores and stages that it reads, and with its own earlier record. It
-refuses any difference, field by field. `<shadow>` is the same folder as `<workdir>`
-unless another run's shadow models are to be attacked, or they lie in a bucket.
-`informed shadow` and `informed attack` execute one stage; `shadow_sets` calls `remake`.
+those of the stores and stages that it reads, and with its own earlier record. If they
+differ it stops and names the fields; --accept-versions lets other versions pass.
+`<shadow>` is the same folder as `<workdir>` unless another run's shadow models are to
+be attacked, or they lie in a bucket. `informed shadow` and `informed attack` execute
+one stage; `shadow_sets` calls `remake`.
 """
 
 import dataclasses
@@ -81,10 +82,10 @@ def shadow(
 def stores(
     experiment: Experiment, paths: Paths, pools: Pools, form: str | None = None
 ) -> list[Store]:
-    """Open the stores of the shadow stage with their factories, or create them.
+    """Return the stores of the shadow stage with their factories, created if needed.
 
-    Args:
-      form: see `shadow`.
+    `form` is as for `shadow`.
+
     Raises: ConfigurationMismatchError, VersionMismatchError: a store has another
       configuration or version.
     """
@@ -108,7 +109,7 @@ def stores(
 def factories(
     experiment: Experiment, pools: Pools
 ) -> tuple[data.Split, dict[str, Factory]]:
-    """Split the data, and build the factories by role, in the order of training.
+    """Return the split data, and the factories by role, in the order of training.
 
     Raises: ValueError, ImportError: a stage can't run, see `feasible.victim`; too few
       images.
@@ -128,11 +129,8 @@ def factories(
 
 
 def plan(experiment: Experiment, paths: Paths) -> Plan:
-    """Estimate the cost of the shadow stage, by measuring one batch on this machine.
+    """Return the cost of the shadow stage, estimated from one batch on this machine.
 
-    Args:
-      experiment: the configuration of the run.
-      paths: where the stores would lie.
     Raises: ValueError: a stage can't run; MemoryError: it doesn't fit; OSError: this
       machine's disk has less room than the stores need.
     """

@@ -1,4 +1,4 @@
-"""Load each data set once, and split it into fixed set and targets, for `pipeline`."""
+"""Read each data set once, and split it into fixed set and targets, for `pipeline`."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ class Pools:
         return {"_data_dir": self._data_dir, "_read": {}, "_latest": None}
 
     def load(self, name: str) -> data.Examples:
-        """Load a data set by name.
+        """Return a data set by name; it is read once.
 
         Raises: ValueError, FileNotFoundError: see `shadow.sources.load`; the message
           names the field of the configuration.
@@ -40,7 +40,7 @@ class Pools:
         return self._read[name]
 
     def split(self, experiment: Experiment) -> data.Split:
-        """Split the data into fixed set, shadow targets and test targets.
+        """Return the data, split into fixed set, shadow targets and test targets.
 
         Raises: ValueError: too few images; names the field.
         """

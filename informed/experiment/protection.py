@@ -17,7 +17,7 @@ from shadow.factory import Factory
 from shadow.models import ShadowModels
 from shadow.training import steps_taken
 
-DELTA = 1e-5
+DELTA = 1e-5  # at which epsilon is reported
 # Confidence of the upper bound on kappa.
 CONFIDENCE = 0.99
 # Thresholds of minus the MSE for recognising a target, one per point of the ROC.
@@ -33,7 +33,7 @@ _FIELDS = (
 
 
 def accounted(developer: Factory) -> str:
-    """Describe which steps the accounting counts, given who knows which randomness."""
+    """Say which steps the accounting counts, given who knows which randomness."""
     descent = developer.descent
     q, epochs = descent.privacy.sampling_probability, descent.epochs
     if q == 1:

@@ -1,7 +1,8 @@
 """Settings of attacks that learn from shadow models, for run configurations.
 
 `reconn` takes objects such as optimisers; a configuration names them, and `method`
-builds them from the names. `attacks.shadow_trained` calls it and trains the result.
+builds them from the names. `attacks.shadow_trained` calls it and trains the result;
+`attacks.registry` names the classes. Tables are those of Balle et al. 2022.
 """
 
 import dataclasses

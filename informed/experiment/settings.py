@@ -1,7 +1,8 @@
 """The configuration of a whole run (`Experiment`), as frozen dataclasses.
 
-The command line turns the ConfigDict of a file in `configs/` into an `Experiment`,
-whose fields have the same names. All stages of `pipeline` take an `Experiment`.
+`cli.configuration` turns the ConfigDict of a configuration file, such as those in
+`configs/`, into an `Experiment`, whose fields have the same names. All stages of
+`pipeline` take an `Experiment`. Nothing is loaded or trained here.
 """
 
 import dataclasses
@@ -33,7 +34,7 @@ class DataConfig:
       num_test: number of test targets; one released model each.
       balanced: whether classes are equally frequent in every part.
       seed: seed of the split alone, so that the same targets can be attacked under
-        several initialisations (Figure 17b); None: the experiment's seed.
+        several initialisations (Balle et al., Figure 17b); None: the experiment's seed.
     """
 
     name: str = "digits"
@@ -82,8 +83,9 @@ class EvaluationConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """Everything that determines a run's results; all randomness derives from `seed`.
+    """Everything that determines a run's results.
 
+    All randomness derives from `seed`, except a split that has a seed of its own.
     `attacks` maps names to attacks; `targets = 0` leaves one out.
     """
 

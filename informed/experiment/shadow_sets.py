@@ -1,8 +1,9 @@
-"""Inspect, verify and merge shadow data sets, because many machines may make one.
+"""Inspect, verify and merge shadow data sets, which many machines may have made.
 
-`cli.shadow_command` calls it for `informed shadow info|verify|merge`. They take the
+`cli.shadow_command` calls it for `informed shadow info|verify|merge`, which take the
 address of a store, or of a place with a run's two stores (`shadow`, `released`): a
-folder, or an address such as s3://bucket/mnist.
+folder, or an address such as s3://bucket/mnist. `verify` removes corrupt blocks and may
+train models; `merge` writes stores.
 """
 
 import dataclasses
@@ -24,9 +25,9 @@ from shadow.places import Address
 from shadow.records import NotMadeError
 from shadow.store import Store
 
-SAMPLE = 8
+SAMPLE = 8  # models of each store that `verify` retrains by default
 # Largest difference of a retrained model, as a share of its largest weight. Changing
-# one training point makes a larger difference.
+# one of few training points makes a larger difference; see `_of_another` for many.
 TOLERANCE = 1e-4
 _FAR = 1e30  # a distance that JSON can hold
 _EXPERIMENT = ("seed", "data", "victim", "training")
@@ -56,7 +57,7 @@ def find(address: Address) -> dict[str, Store]:
 
 
 def info(address: Address) -> dict[str, Any]:
-    """Describe the stores at an address, from manifests and one listing each.
+    """Return facts of the stores at an address, from manifests and one listing each.
 
     Returns: by role: sizes, bytes when finished, blocks committed, configuration,
       versions, fingerprint.
@@ -66,6 +67,7 @@ def info(address: Address) -> dict[str, Any]:
 
 
 def _about(store: Store) -> dict[str, Any]:
+    """Return what `info` says of one store."""
     manifest = store.manifest
     per_model = manifest["num_params"] + math.prod(store.image_shape) + 1
     return {
@@ -117,9 +119,9 @@ def verify(
       sample: number of models of each store to retrain, drawn at random.
       data_dir: TFDS folder, for remaking.
       progress: whether to show a bar while remaking.
-    Returns: by role: "corrupt", the corrupt blocks; "metadata", files that were
-      restored; "trained_again", the result of `train_again`; "remade", whether corrupt
-      blocks were remade.
+    Returns: "remade", whether corrupt blocks were remade; and three dicts by role:
+      "corrupt", the corrupt blocks; "metadata", files that were restored;
+      "trained_again", the result of `train_again`.
     Raises: as `find`; CorruptBlockError: an array without blocks is corrupt.
     """
     stores = find(address)
@@ -143,7 +145,7 @@ def verify(
 
 
 def train_again(store: Store, sample: int) -> dict[str, Any]:
-    """Retrain a random sample of a store's models, and compare weights.
+    """Retrain a random sample of a store's models; return how the weights compare.
 
     A model that was trained on this kind of device by the same versions must be equal
     to the last bit, if such devices are reproducible (`devices.repeats_bits`). Any
@@ -262,7 +264,7 @@ def _same_bits(commit: Commit) -> bool:
 
 
 def _experiment(store: Store) -> Experiment | None:
-    """Return a store's experiment, with the fields that determine its models."""
+    """Return the experiment that made a store; None: another algorithm made it."""
     configuration = store.manifest["configuration"]
     if not all(name in configuration for name in _EXPERIMENT):
         return None
@@ -313,12 +315,11 @@ def require_sound(facts: Mapping[str, Any]) -> None:
 def merge(
     into: Address, sources: Sequence[Address], *, progress: bool = True
 ) -> dict[str, Any]:
-    """Join stores, or runs' two stores, of one configuration.
+    """Copy the blocks of stores, or of runs' two stores, of one configuration.
 
     Args:
       into: address that blocks are copied to; created if it doesn't exist.
       sources: addresses that blocks are copied from.
-      progress: whether to show bars.
     Returns: by role, the result of `merging.merge`.
     Raises: as `find` and `merging.merge`.
     """

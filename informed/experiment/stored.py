@@ -9,9 +9,9 @@ Stage         whether a stage is begun or done, and the record by which it is re
 stores, *_of  the stores, opened if they match; victim, factory, view, fixed set and
               targets of one of them
 
-The targets of the released store are the truth. Only evaluation and reports may ask for
-them, and `pipeline` for pixels that the adversary knows; attacks are given its weights,
-its fixed set and the shadow store. The stages themselves are in `pipeline`.
+The targets of the released store are the truth. Evaluation and reports may ask for
+them, `shadow_sets` to retrain, and `pipeline` for pixels that the adversary knows;
+attacks are given its weights, its fixed set and the shadow store.
 """
 
 import contextlib
@@ -176,7 +176,7 @@ def shadow_record(experiment: Experiment) -> Record:
 
 
 def stores(experiment: Experiment, paths: Paths) -> tuple[Store, Store]:
-    """Open shadow and released models, if their record is this experiment's.
+    """Return shadow and released models, if their record is this experiment's.
 
     Raises:
       NotMadeError: there are no stores.
@@ -272,7 +272,6 @@ def view_of(experiment: Experiment, store: Store) -> View:
     """Return the view that learned attacks get, with shadow targets as public images.
 
     Args:
-      experiment: the configuration.
       store: the shadow store; the released store's targets would be the truth.
     """
     blocks = -(-experiment.view.public_images // store.manifest["block_size"])

@@ -1,4 +1,7 @@
-"""Settings of a run's training, from which `pipeline` and `stored` build algorithms."""
+"""Settings of a run's training, from which `pipeline` and `stored` build algorithms.
+
+`settings.Experiment` holds them as `training`. Nothing is trained here.
+"""
 
 import dataclasses
 
@@ -42,12 +45,7 @@ class TrainingConfig:
         require_schedule(self)
 
     def algorithm(self, victim: Victim, *, form: str | None = None) -> GradientDescent:
-        """Build the algorithm that these settings describe.
-
-        Args:
-          victim: the network that is trained.
-          form: see `shadow.GradientDescent`.
-        """
+        """Return the algorithm that trains a network; see `shadow.GradientDescent`."""
         if self.optimiser == "sgd":
             optimiser = optax.sgd(self.learning_rate, momentum=self.momentum or None)
         else:

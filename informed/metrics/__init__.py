@@ -1,4 +1,7 @@
-"""Compare guesses with targets, which no attack may see: errors, baselines, rates."""
+"""Compare guesses with targets, which no attack may see; no file is written.
+
+`pixels` measures, `judging` decides success in runs and audits, users call `compare`.
+"""
 
 from informed.metrics.comparison import ComparedGuess, Comparison, compare
 from informed.metrics.pixels import (

@@ -1,4 +1,9 @@
-"""`informed.compare`, for users: score guesses beside a gallery's nearest record."""
+"""Compare users' reconstructions with the true records: `informed.compare`.
+
+Each guess is scored beside the nearest neighbour: the record nearest to the target, in
+a gallery that the user gives or among the other targets. Users' scripts call it, and
+`benchmarks/reconstructors.py`; runs and audits use `judging`. It touches no file.
+"""
 
 import dataclasses
 from typing import Any
@@ -11,7 +16,7 @@ from shadow import checks, copies
 from shadow.data import Examples
 from shadow.threat import Reconstruction
 
-_RESAMPLES = 2000
+_RESAMPLES = 2000  # of the bootstrap
 _HEADER = ("", "MSE, 95 %", "failed", "labels right", "certified", "nearer than NN")
 
 
@@ -44,7 +49,7 @@ class Comparison:
 
     Attributes:
       targets: number of targets.
-      names, guesses: reconstructions and their scores, in the order of the arguments.
+      names, guesses: names and scores of reconstructions, in the arguments' order.
       oracle_mse: mean squared error of the nearest neighbour, chosen with knowledge of
         the target.
       gallery: the records that neighbours are drawn from, in words.
@@ -84,7 +89,7 @@ def compare(
     gallery: Examples | None = None,
     **named: Any,
 ) -> Comparison:
-    """Compare reconstructions of the same targets with the truth and an oracle.
+    """Return scores of reconstructions of the same targets, beside an oracle's.
 
         print(informed.compare(targets, kernel=guess, inversion=exact, gallery=public))
 
@@ -151,6 +156,7 @@ def compare(
 def _compared(
     targets: Examples, guess: Reconstruction, oracle: np.ndarray
 ) -> ComparedGuess:
+    """Return one reconstruction's scores; `oracle` has the neighbours' errors."""
     errors = mse(targets.images, guess.images)
     finite = np.isfinite(errors)
     kept, interval = errors[finite], None
@@ -179,5 +185,6 @@ def _wilson(labels: np.ndarray, truth: np.ndarray) -> Rate:
 
 
 def _share(rate: Rate) -> str:
+    """Format a rate with its interval in percent."""
     low, high = 100 * rate.low, 100 * rate.high
     return f"{rate.successes} of {rate.trials} ({low:.0f} to {high:.0f} %)"

@@ -1,6 +1,7 @@
 """Decide whether attacks succeeded: compare guesses with the truth and with baselines.
 
-There are two functions, each with its own definition of success:
+Two functions decide, each with its own definition of success. Both see the targets, and
+neither touches a file:
 
 judge     a `Trial` of an attack: a row of the table of an audit (`audit_state`) or of
           `informed report`. Success is `Verdict.read`.
@@ -30,6 +31,7 @@ EXACT = 1e-6
 # Records are stored in float32, so a few units in the last place count as no error.
 _ROUNDING = 4 * np.finfo(np.float32).eps / EXACT**0.5
 NEAREST, IMPUTED = "nearest public record", "imputed"
+# Examples with a shorter side count as rows of a table, whose height is 1.
 _SMALLEST_WINDOW = 3
 _ABOUT = ("name", "about", "sees", "knows", "applies", "why_not", "trainings", "remedy")
 _MEASURED = (
@@ -96,7 +98,7 @@ def baselines(
 
 
 def _imputed(pool: np.ndarray, targets: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """Guess each column from the others, by ridge regression on the pool.
+    """Return guesses of each column from the others, by ridge regression on the pool.
 
     The features of one column are left out together: the words of a column exclude each
     other, so that each follows from the rest.
@@ -167,7 +169,7 @@ class Verdict:
       right: whether the guess equals the target, to `EXACT` of the records' spread.
       exact: whether the guess is right, and nearer than the baselines. The imputed
         baseline, and public copies equal to the target, don't count here.
-      read: success: whether the guess is finished, and exact or nearer than any oracle.
+      read: success: the guess is finished, and exact or nearer than every oracle.
     """
 
     mse: Float[np.ndarray, " attempted"]
@@ -179,7 +181,7 @@ class Verdict:
 def verdict(
     trial: Trial, targets: Examples, pool: Examples, guesses: list[Baseline]
 ) -> Verdict | None:
-    """Compare an attack's guesses with the truth and baselines; None: it wasn't played.
+    """Return the verdict on an attack's guesses; None: the attack wasn't played.
 
     The pool is all records that are known to everyone.
     """
@@ -212,9 +214,9 @@ def judge(
 ) -> dict[str, Any]:
     """Return an attack's row of the table: JSON-able, None for unknown values.
 
-    It has what the attack saw, knew and cost; `_MEASURED` of attempted targets, but
-    mse_mean and mse_median of finished ones. success and exact are None if no record
-    was finished, because nothing follows from that.
+    It has what the attack saw, knew and cost, and `_MEASURED`: success, exact, mse_mean
+    and mse_median of finished targets, the rest of attempted ones. success and exact
+    are None if no target was finished, because nothing follows from that.
     """
     planned = trial.planned or (0 if trial.images is None else len(trial.images))
     about = {name: getattr(trial, name) for name in _ABOUT} | {
@@ -273,7 +275,7 @@ def compared(
     *,
     known: int = 0,
 ) -> dict[str, Any]:
-    """Compare one attack of a run with the truth; return its row of results.json.
+    """Return errors and rates of one attack of a run, for its row of results.json.
 
     Args:
       guess: the attack's arrays by name: images, and perhaps labels, certified.

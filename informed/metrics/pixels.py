@@ -1,8 +1,9 @@
 """Measure distances between images (MSE, MAE, LPIPS), and rates of success.
 
-The oracle, the nearest image that the adversary has, and percentiles of these distances
-are those of Figure 3 (Balle et al. 2022, Section V-B). `comparison`, `judging`,
-`evaluation`, `noise_game` and users call them.
+`comparison`, `judging`, `evaluation`, `protection`, `noise_game` and users call it. It
+compares arrays and touches no file; LPIPS loads a network (`reconn.perceptual`).
+`nearest_neighbours` finds the oracle, the nearest image that the adversary has, and
+percentiles of all these distances, as in Figure 3 of Balle et al. 2022 (Section V-B).
 """
 
 import dataclasses
@@ -23,7 +24,7 @@ Pool = Float32[np.ndarray, "pool height width channels"]
 Guesses = Float32[np.ndarray, "..."]  # of the targets' shape, or else a ValueError
 Errors = Float[np.ndarray, " targets"]
 PERCENTILES = (1, 10, 50)
-_AT_ONCE = 200
+_AT_ONCE = 200  # images in a call of LPIPS
 # Number of targets whose distances to the pool are in memory together; number of bins
 # of the histogram, equally wide up to the largest distance of the first such block.
 _BLOCK, _BINS = 64, 100
@@ -53,7 +54,7 @@ def lpips(targets: Images, guesses: Guesses) -> Errors:
 
 @functools.cache
 def _distance() -> Callable[..., Array]:
-    """Load the perceptual distance, and compile it, once."""
+    """Return the perceptual distance, loaded and compiled once."""
     return jax.jit(highest(perceptual.load().__call__))
 
 
@@ -73,7 +74,7 @@ def refuse_leaks(targets: Images, known: Pool) -> None:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Neighbours:
-    """Distances (MSE per pixel) between targets and all points the adversary has.
+    """Distances (MSE per pixel) between targets and the points of a pool.
 
     Attributes:
       index, mse: (targets,), position in the pool, and distance, of the nearest point.
@@ -90,9 +91,9 @@ class Neighbours:
 
 
 def nearest_neighbours(targets: Images, pool: Pool) -> Neighbours:
-    """Find nearest neighbours, and Figure 3, without the full distance matrix.
+    """Return each target's nearest neighbour in the pool, and the data of Figure 3.
 
-    The pool is everything the adversary has: the fixed set and the shadow targets.
+    The pool is what the adversary has. Distances are in memory for `_BLOCK` targets.
     """
     flat_targets = targets.reshape(len(targets), -1)
     flat_pool = pool.reshape(len(pool), -1)
@@ -124,7 +125,7 @@ def nearest_neighbours(targets: Images, pool: Pool) -> Neighbours:
 def _nearest(
     targets: np.ndarray, pool: np.ndarray, squares: np.ndarray, sizes: np.ndarray
 ) -> np.ndarray:
-    """Find each target's nearest record, recomputing those that rounding makes equal.
+    """Return each target's nearest record; distances made equal by rounding are redone.
 
     Squared distances (targets, pool) are differences of large numbers, the sizes.
     """
@@ -165,7 +166,7 @@ def success_rate(succeeded: np.ndarray, *, confidence: float = 0.95) -> Rate:
 
 
 def _differences(targets: np.ndarray, guesses: np.ndarray) -> np.ndarray:
-    """Subtract in float64, and refuse other shapes."""
+    """Return targets minus guesses in float64; ValueError if shapes differ."""
     if targets.shape != guesses.shape:
         raise ValueError(
             f"Expected guesses of the targets' shape {targets.shape}, got"

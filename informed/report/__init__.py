@@ -1,4 +1,4 @@
-"""Reports of audits and runs: the document, its HTML page, tables and pictures."""
+"""Reports of audits and runs; `plots` is exported, the rest is imported by module."""
 
 from informed.report.plots import (
     distance_histogram,

@@ -1,9 +1,9 @@
 """`Report`: the result of an audit or a run, to save as JSON, CSV or an HTML page.
 
-`Report.values` has numbers, labels and messages; an error's message may quote a record.
-Records and guesses are in `Report.pictures`, which only the page shows. With `redact`,
-the page has none of them; see `Report.redacted`. `audit_state` and `run_report` build
-it, and `cli.audit_command` saves and reads it.
+`audit_state` and `run_report` build reports, and `cli.audit_command` saves and reads
+them. `Report.values` has numbers, labels and messages; an error's message may quote a
+record. Records and guesses are in `Report.pictures`, which only the page shows. With
+`redact`, the page has none of them; see `Report.redacted`.
 """
 
 import csv
@@ -21,7 +21,7 @@ from typing import Any
 from informed.report import words
 from shadow import files
 
-# Version of the schema, incremented when a field that readers need changes.
+# Version of report.schema.json, incremented when a field that readers need changes.
 VERSION = 5
 # An error; its message is removed by redaction, because it may quote a record.
 _RAISED = re.compile(
@@ -36,7 +36,7 @@ class Report:
     """The result of an audit, or of a run.
 
     Attributes:
-      values: JSON-able, finite values; see the schema beside this file.
+      values: JSON-able, finite values; see report.schema.json beside this file.
       pictures: records and guesses; may be empty.
     """
 
@@ -72,6 +72,7 @@ class Report:
         return self._csv("record", "label")
 
     def _csv(self, *about: str) -> str:
+        """Return `csv` with these fields of a record in the first columns."""
         stream = io.StringIO()
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow([*about, "attack", "mse", "without_release_mse", "certified"])
@@ -88,13 +89,13 @@ class Report:
         return stream.getvalue()
 
     def html(self, *, redact: bool = False) -> str:
-        """Render the page; with `redact`, numbers only, no record and no guess."""
+        """Return the page; with `redact`, it has no record, guess or error message."""
         from informed.report import html_page  # imports jinja2 and matplotlib
 
         return html_page.render(self, redact=redact)
 
     def save(self, path: str | os.PathLike, *, redact: bool = False) -> Path:
-        """Write .html, .json or .csv, by the suffix of the name.
+        """Write .html, .json or .csv, by the suffix of the name; return the path.
 
         Raises: ValueError: another suffix.
         """
@@ -109,7 +110,7 @@ class Report:
         return file
 
     def _repr_html_(self) -> str:
-        """Show the page in a notebook, in a frame since it has its own style."""
+        """Return the page for a notebook, in a frame since it has its own style."""
         page = html.escape(self.html(), quote=True)
         return (
             f'<iframe srcdoc="{page}" width="100%"'
@@ -134,7 +135,7 @@ def require_end(path: str | os.PathLike) -> str:
 
 
 def _silent(value: Any) -> Any:
-    """Reduce errors to their types, and remove names of arrays, in all texts."""
+    """Return a value whose texts have no messages of errors and no names of arrays."""
     if isinstance(value, str):
         text = _RAISED.sub(r"\1 (its message is left out)", value)
         return _NAMED.sub(r"\1 some arrays (their names are left out)", text)
@@ -168,6 +169,6 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def schema() -> dict[str, Any]:
-    """Load the JSON schema of `Report.values`."""
+    """Return the JSON schema of `Report.values`."""
     file = resources.files("informed.report").joinpath("report.schema.json")
     return json.loads(file.read_text())

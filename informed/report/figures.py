@@ -1,8 +1,9 @@
 """Draw the figures of a report's HTML page: bounds as inline SVG, images as thumbnails.
 
-Text and axes take the colour of the page's text, so one file works in light and dark.
-Series differ by marker as well as by colour; every colour has a contrast of at least 3
-to both backgrounds. `html_page` calls `bound` and `thumbnail`.
+`html_page` calls `bound` and `thumbnail`, and puts the text that they return in the
+page; no file is written. Text and axes take the colour of the page's text, so one page
+works in light and dark. Series differ by marker as well as by colour; every colour has
+a contrast of at least 3 to both backgrounds.
 """
 
 import base64
@@ -56,7 +57,7 @@ def _svg(figure: matplotlib.figure.Figure, alt: str) -> str:
 
 
 def _labels(places: Sequence[float]) -> list[str]:
-    """Label ticks on a logarithmic axis, except where labels would touch."""
+    """Return labels of ticks on a logarithmic axis; "" where labels would touch."""
     logs = np.log10(places)
     apart = _LABEL_WIDTH * (logs.max() - logs.min())
     labels = [""] * len(places)
@@ -69,7 +70,7 @@ def _labels(places: Sequence[float]) -> list[str]:
 
 @matplotlib.rc_context(_STYLE)
 def bound(values: Values) -> str:
-    """Draw the attack's success and its bound against the noise multiplier."""
+    """Return an SVG of success and its bound by noise, from a report's bounds."""
     rows = values["rows"]
     figure = matplotlib.figure.Figure(figsize=(6.4, 3.6), layout="constrained")
     axes = figure.subplots()

@@ -1,6 +1,7 @@
 """Render a report as one HTML page: no script, no network, dark or light, printable.
 
-`Report.html` calls `render`.
+`Report.html` calls `render`, which fills in templates/page.html.j2 and returns the
+page. Unless it is redacted, the page shows training records.
 """
 
 import json
@@ -16,16 +17,17 @@ import numpy as np
 from informed.report import figures, words
 from shadow.tables import Table
 
-MOST_BYTES = 3 << 20
+MOST_BYTES = 3 << 20  # 3 MiB, counted in characters, of which most are one byte
 # Number of table columns to show of one record: those farthest from their mean.
 _COLUMNS = 12
 Pictures = Mapping[str, Any]
 
 
 def render(document: Any, *, redact: bool = False) -> str:
-    """Fill in the page of a `Report`; everything in it is escaped.
+    """Return the page of a `Report`, all of whose text is escaped.
 
-    It has fewer records if it would exceed `MOST_BYTES`, and none with `redact`.
+    While it exceeds `MOST_BYTES`, every second record is left out, until three or fewer
+    are left. With `redact`, it has none.
     """
     values = document.redacted if redact else document.values
     pictures = {} if redact else document.pictures
@@ -63,7 +65,7 @@ def render(document: Any, *, redact: bool = False) -> str:
 
 
 def _code(text: str) -> markupsafe.Markup:
-    """Mark up `commands` as code, and keep them and "95 %" on one line."""
+    """Return HTML: `commands` as code, short ones and "95 %" kept on one line."""
     safe = re.sub(r"(?<=\d) %", "&nbsp;%", str(markupsafe.escape(text)))
     short = re.sub(r"`([^`]{1,24})`", r'<code class="whole">\1</code>', safe)
     return markupsafe.Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", short))

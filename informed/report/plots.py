@@ -1,4 +1,8 @@
-"""Show a run's results: as PNG pictures (`evaluation`), as a table (`run_commands`)."""
+"""Show a run's results: as PNG pictures (`evaluation`), as a table (`run_commands`).
+
+`reconstruction_grid` and `distance_histogram` write to the path that is given; the
+first shows true targets. `uninformed` and benchmarks use `show` and `png`.
+"""
 
 import io
 import math
@@ -27,7 +31,7 @@ def reconstruction_grid(
     Args:
       targets, neighbours: (columns, height, width, channels), pixels in [0, 1].
       attacks: name -> (images, errors) for the first targets.
-      neighbour_errors: (columns,), MSE per pixel, written below each image.
+      neighbour_errors: (columns,), MSE per pixel; errors are written below images.
     """
     columns = len(targets)
     rows: list[tuple[str, np.ndarray, np.ndarray | None]] = [
@@ -70,9 +74,9 @@ def show(axis: matplotlib.axes.Axes, image: np.ndarray) -> None:
 def distance_histogram(
     path: Path, neighbours: Neighbours, attacks: Mapping[str, float]
 ) -> None:
-    """Draw Figure 3 of the paper: distances between targets and the adversary's data.
+    """Draw Figure 3 of Balle et al. 2022: targets' distances to the adversary's data.
 
-    Mean errors of attacks, by name, are drawn for comparison.
+    Mean errors of attacks, by name, are drawn for comparison, in a PNG at `path`.
     """
     figure = matplotlib.figure.Figure(figsize=(6.4, 3.4), dpi=120)
     axis = figure.subplots()
@@ -93,7 +97,7 @@ def distance_histogram(
 
 
 def table(results: Mapping[str, Any]) -> str:
-    """Format the results of a run as a text table."""
+    """Return the contents of a run's results.json as a text table."""
     lines = [f"{'average MSE per pixel':<28}{results['num_targets']} test targets"]
     for name, row in results["attacks"].items():
         lines += _of_attack(name, row, results["num_targets"])
@@ -131,7 +135,7 @@ def table(results: Mapping[str, Any]) -> str:
 
 
 def _of_attack(name: str, row: Mapping[str, Any], targets: int) -> list[str]:
-    """Format one attack: its error, and further results in the lines below.
+    """Return the lines of one attack: its error, then further results.
 
     Exact attacks are summarised by their median, since one miss dominates their mean.
     """
@@ -161,7 +165,7 @@ def _of_attack(name: str, row: Mapping[str, Any], targets: int) -> list[str]:
 
 
 def _small(error: float) -> str:
-    """Format a tiny error; 0 is exact to the last bit."""
+    """Return the format of a tiny error; 0, exact to the last bit, has no exponent."""
     return ".0e" if error else ".0f"
 
 

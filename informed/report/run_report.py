@@ -1,7 +1,8 @@
 """Build the `Report` of a finished `informed run` from the files of its work directory.
 
-`informed report` and `informed compare` use it, so a run has the same page as an audit.
-It sees the targets, as a page shows them.
+`informed report` calls `report` and `informed compare` calls `compared`, so a run has
+the same page and table as an audit. It plays no attack and writes nothing; it reads the
+targets, because a page shows them.
 """
 
 import dataclasses
@@ -31,7 +32,7 @@ from shadow.views import ViewConfig
 def report(
     workdir: Path, *, shadow: str | None = None, data_dir: str | None = None
 ) -> Report:
-    """Build the report of a run's folder.
+    """Return the report of a run's folder.
 
     Args:
       workdir: folder of an evaluated `informed run`.

@@ -1,8 +1,9 @@
-"""Sentences of reports: state an audit's or a run's numbers, and what they don't show.
+"""Put an audit's or a run's numbers in sentences, and say what they don't show.
 
-`values` are those of a `Report`. No sentence claims safety. If no attack succeeded, the
-sentence gives the upper end of the confidence interval, and says that this is no
-protection.
+`document`, `html_page` and `cli.audit_command` show the sentences; the command line and
+audits also use single functions, such as `seconds`. `values` are those of a `Report`,
+and nothing else is read. No sentence claims safety. If no attack succeeded, they give
+the upper end of the confidence interval, and say that this is no protection.
 """
 
 import math
@@ -52,7 +53,7 @@ def share(rate: Values) -> str:
 
 
 def percent(value: float | int | None) -> str:
-    """Format a share: "12 %"; "-" for None."""
+    """Format a share: "12 %"; a dash for None."""
     return "–" if value is None else f"{100 * value:.0f} %"  # noqa: RUF001
 
 
@@ -72,7 +73,7 @@ def number_up(value: float | int | None) -> str:
 
 
 def number(value: float | int | None) -> str:
-    """Format a number in three digits; "-" for None."""
+    """Format a number in three digits; a dash for None."""
     if value is None:
         return "–"  # noqa: RUF001
     if value == 0:
@@ -135,7 +136,7 @@ def verdict(values: Values) -> str:
 
 
 def remedy(values: Values) -> str:
-    """Say what to do, with numbers; "" if no attack succeeded, or noise is enough."""
+    """Say how much noise to add; "" if no attack succeeded, or noise is enough."""
     best, bounds = strongest(values), values.get("bounds") or {}
     least, privacy = bounds.get("calibrated"), bounds.get("privacy")
     if best is None or least is None or broken(bounds):
@@ -242,16 +243,33 @@ def untaught(values: Values, row: Values) -> bool:
     mean record, which needs no model.
     """
     models = values["subject"].get("shadow_models", 0)
-    if not models or row["trainings"] != models or row["success"]["successes"]:
+    if not models or row["trainings"] != models:
         return False
     errors = {b["name"]: b["mse_median"] for b in values.get("baselines", ())}
-    mean, error = errors.get("mean record"), row["mse_median"]
+    return learned_too_little(
+        models, row["success"], row["mse_median"], errors.get("mean record")
+    )
+
+
+def learned_too_little(
+    models: int, success: Values, error: float | None, mean: float | None
+) -> bool:
+    """Return whether failure shows nothing: few models, or worse than the mean record.
+
+    Args:
+      models: the shadow models that the attack learned from; 0: it learns from none.
+      success: its rate, with `successes`.
+      error: its MSE; None: it finished no record.
+      mean: the same error of the mean record; None: unknown.
+    """
+    if not models or success["successes"]:
+        return False
     worse = mean is not None and (error is None or error > _WORSE * mean)
     return models < _FEW_SHADOWS or worse
 
 
 def strongest(values: Values) -> Values | None:
-    """Find the attack that read most records exactly, or came nearest."""
+    """Return the attack that read most records exactly, or came nearest, or None."""
     return max(
         rated(values),
         key=lambda row: (
@@ -331,7 +349,7 @@ def broken(bounds: Values | None) -> bool:
 
 
 def _bounded(values: Values) -> list[str]:
-    """State the bound for the noise that training declares."""
+    """Return clauses that state the bound for the noise that training declares."""
     bounds = values.get("bounds") or {}
     rows, calibrated = bounds.get("rows", []), bounds.get("calibrated")
     if broken(bounds):

@@ -37,9 +37,13 @@ def audit(*rows, asked=20):
     }
 
 
-def run(**successes):
-    attacks = {name: {"closer_than_oracle": each} for name, each in successes.items()}
-    return {"attacks": attacks}
+def run(shadow_models=4000, mse_mean=0.01, **successes):
+    trained = {"shadow_models": shadow_models, "mse_mean": mse_mean}
+    attacks = {
+        name: {"closer_than_oracle": rate, **trained}
+        for name, rate in successes.items()
+    }
+    return {"attacks": attacks, "mean_image_mse": 0.06}
 
 
 UNTRIED = {"tried": False, "finished": None, "success": None}
@@ -71,6 +75,9 @@ FAILING = {
     "can't be read (KeyError: 'attacks')": {},
     "reconn succeeded for 3 of 20": run(kernel=rate(0), reconn=rate(3)),
     "can't be read": run(kernel=None),
+    "kernel learned too little from 199 shadow": run(kernel=rate(0), shadow_models=199),
+    "reconn learned too little from 4000 shadow": run(reconn=rate(0), mse_mean=0.07),
+    "reconn learned too little": run(reconn=rate(0), mse_mean=None),
     "kernel was evaluated on no record": run(kernel=rate(0) | {"trials": 0}),
     "kernel was not tried": run(reconn=rate(0))
     | {"configuration": {"attacks": {"reconn": {}, "kernel": {"targets": None}}}},
@@ -93,6 +100,8 @@ def test_what_was_not_shown_to_be_below_the_limit_fails(why):
         audit(row(), row("kernel", 2), NOT_APPLYING),
         run(reconn=rate(0), kernel=rate(2))
         | {"configuration": {"attacks": {"reconn": {}, "inversion": {"targets": 0}}}},
+        run(kernel=rate(2), shadow_models=20),
+        run(inversion=rate(0), shadow_models=0, mse_mean=0.07),
     ],
 )
 def test_the_limit_itself_passes(values):
