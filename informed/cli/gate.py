@@ -108,7 +108,7 @@ def _of_run(results: Mapping[str, Any]) -> Iterator[_Row]:
     for name, row in results["attacks"].items():
         rate, models = row["closer_than_oracle"], row["shadow_models"]
         few = words.learned_too_little(
-            models, rate, row["mse_mean"], results["mean_image_mse"]
+            models, rate, row["mse"], results["mean_image_mse"]
         )
         why = f"learned too little from {models} shadow models" if few else ""
         yield name, why, rate

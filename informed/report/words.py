@@ -264,7 +264,7 @@ def learned_too_little(
     """
     if not models or success["successes"]:
         return False
-    worse = mean is not None and (error is None or error > _WORSE * mean)
+    worse = mean is not None and (error is None or not error <= _WORSE * mean)
     return models < _FEW_SHADOWS or worse
 
 

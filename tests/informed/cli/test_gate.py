@@ -37,8 +37,8 @@ def audit(*rows, asked=20):
     }
 
 
-def run(shadow_models=4000, mse_mean=0.01, **successes):
-    trained = {"shadow_models": shadow_models, "mse_mean": mse_mean}
+def run(shadow_models=4000, mse=0.01, **successes):
+    trained = {"shadow_models": shadow_models, "mse": mse}
     attacks = {
         name: {"closer_than_oracle": rate, **trained}
         for name, rate in successes.items()
@@ -76,8 +76,8 @@ FAILING = {
     "reconn succeeded for 3 of 20": run(kernel=rate(0), reconn=rate(3)),
     "can't be read": run(kernel=None),
     "kernel learned too little from 199 shadow": run(kernel=rate(0), shadow_models=199),
-    "reconn learned too little from 4000 shadow": run(reconn=rate(0), mse_mean=0.07),
-    "reconn learned too little": run(reconn=rate(0), mse_mean=None),
+    "reconn learned too little from 4000 shadow": run(reconn=rate(0), mse=0.07),
+    "reconn learned too little": run(reconn=rate(0), mse=float("nan")),
     "kernel was evaluated on no record": run(kernel=rate(0) | {"trials": 0}),
     "kernel was not tried": run(reconn=rate(0))
     | {"configuration": {"attacks": {"reconn": {}, "kernel": {"targets": None}}}},
@@ -101,7 +101,7 @@ def test_what_was_not_shown_to_be_below_the_limit_fails(why):
         run(reconn=rate(0), kernel=rate(2))
         | {"configuration": {"attacks": {"reconn": {}, "inversion": {"targets": 0}}}},
         run(kernel=rate(2), shadow_models=20),
-        run(inversion=rate(0), shadow_models=0, mse_mean=0.07),
+        run(inversion=rate(2), shadow_models=0, mse=0.07),
     ],
 )
 def test_the_limit_itself_passes(values):
