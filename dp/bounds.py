@@ -1,11 +1,10 @@
 """Formulas of bounds on reconstruction success, for each kind of privacy guarantee.
 
-gamma bounds the probability that an attack that sees the weights comes near the target.
-kappa is that probability for the best attack without the weights (the baseline, see
-`priors`). Bounds take log kappa and return log gamma, elementwise and in float64, as
-kappa may underflow for images. No bound is below log kappa or above 0. Mechanisms
-(`mechanisms`, `participation`, `published`) call these with their epsilon, mu or Renyi
-curve.
+Mechanisms (`mechanisms`, `participation`, `published`) call these with their epsilon,
+mu or Renyi curve. gamma bounds the probability that an attack that sees the weights
+comes near the target. kappa is that probability for the best attack without the weights
+(the baseline, see `priors`). Bounds take log kappa and return log gamma, elementwise
+and in float64, as kappa may underflow for images. None is below log kappa or above 0.
 
 A guarantee compares training with the target to a reference that doesn't depend on it:
 
@@ -33,7 +32,7 @@ from dp.domain import Numbers
 
 RELATIONS = ("zero_out", "add_or_remove", "replace_one")
 Logs = np.ndarray | np.floating  # float64, of the shape that the arguments broadcast to
-_BISECTIONS = 120
+_BISECTIONS = 120  # halvings of an interval of logits, to the last digit of float64
 # Orders this near to 1 count as 1. Otherwise rounding took up to 95 % of the gain over
 # kappa.
 _NEXT_TO_1 = 1e-4

@@ -22,7 +22,7 @@ from dp.published import RenyiDP
 
 _FAR = 40  # standard deviations; counts beyond have a probability below 1e-100
 _LONGEST = 10**7  # steps; beyond, a record counts as if it took part in all of them
-_ORDERS = (*range(2, 65), 80, 96, 128, 192, 256)
+_ORDERS = (*range(2, 65), 80, 96, 128, 192, 256)  # of Renyi divergences
 # Noise multipliers for which dp-accounting's divergences neither overflow nor vanish.
 _LEAST, _MOST = 0.05, 1e6
 

@@ -1,4 +1,8 @@
-"""Plot bounds against noise and epsilon."""
+"""Plot bounds against noise and epsilon.
+
+`informed bound --figure` and `informed calibrate --figure` call `plot`, and so do
+users. It returns a figure, and writes no file.
+"""
 
 import dataclasses
 from collections.abc import Sequence

@@ -7,7 +7,8 @@
 
 How batches are drawn decides what the noise protects: gamma is 0.884 here, but 0.0211
 under Poisson sampling. So `assumption` says what a bound assumes of the batches, and
-which mechanism to use if yours aren't drawn so.
+which mechanism to use if yours aren't drawn so. `informed bound`, `informed calibrate`
+and `calibration` take `Batches`.
 """
 
 import dataclasses
@@ -128,7 +129,10 @@ class Batches:
         )
 
     def assumption(self, run: Run) -> "Assumption":
-        """State what the bound of `mechanism` assumes, and what holds otherwise."""
+        """Return what the bound of `run` assumes, and what holds otherwise.
+
+        `run` is what `mechanism` made.
+        """
         if self.batch == self.records or self.sampling != "shuffled":
             return assumption(run, epochs=self.epochs)
         any_step = Gaussian(
@@ -160,7 +164,7 @@ class Assumption:
 
 
 def assumption(run: Run, *, epochs: int | None = None) -> Assumption:
-    """State what a mechanism assumes of the batches.
+    """Return what the bound of a mechanism assumes of the batches.
 
     Args:
       run: one of `Run`.
@@ -206,7 +210,7 @@ def assumption(run: Run, *, epochs: int | None = None) -> Assumption:
 
 
 def _allocated(run: RandomAllocation) -> Assumption:
-    """State what secret allocation assumes, and what holds if it is known."""
+    """Return what secret allocation assumes, and what holds if it is known."""
     joins = f"joins one of {run.steps} steps of an epoch, {_times(run.epochs)} in all"
     if run.relation == "replace_one":
         counted = "under replace_one allocation isn't counted as protection"
@@ -227,7 +231,7 @@ def _allocated(run: RandomAllocation) -> Assumption:
 def _instead(
     run: PoissonGaussian | FixedSizeGaussian | RevealedGaussian, epochs: int | None
 ) -> tuple[tuple[str, Gaussian | RevealedGaussian], ...]:
-    """List mechanisms of the same training if batches are drawn otherwise, or known."""
+    """Return (condition, mechanism) pairs: batches are drawn otherwise, or known."""
     q = float(run.sampling_probability)
     if epochs is None:
         # An epoch that drops its incomplete last batch has floor(1 / q) steps. Then the
