@@ -5,7 +5,7 @@ kappa, an attack's success without the model; it bounds gamma, the success with 
 model. Users, `shadow` and `informed` call this package, which imports none of them. An
 argument outside its range raises `domain.FieldError`, a ValueError.
 
-rero           the bound on reconstruction: the entry point; formulas are in `bounds`
+rero           the bound on reconstruction: the entry point; `bounds` has formulas
 mechanisms     ways to make training private; also `participation` and `allocation`,
                and `published`, guarantees in numbers
 sampling       a training by records, batch and epochs, and what its bound assumes

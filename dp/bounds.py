@@ -12,11 +12,9 @@ A guarantee compares training with the target to a reference that doesn't depend
   "add_or_remove"  training without the target; bounds are those of "zero_out"
   "replace_one"    training with another target
 
-Each gives a valid bound, if epsilon, mu or rho was computed under the same relation.
-
-Limits: an infinite epsilon, mu or rho promises nothing, so gamma is 1, for kappa = 0
-too (without noise a record may be read off); log kappa = -inf is kappa = 0. No argument
-may be NaN.
+Each gives a valid bound, if epsilon, mu or rho was computed under the same relation. An
+infinite epsilon, mu or rho promises nothing, so gamma is 1, for kappa = 0 too (without
+noise a record may be read off). log kappa = -inf is kappa = 0. No argument may be NaN.
 
 Sources: Balle, Cherubin and Hayes 2022 (theorem numbers are theirs), with corrections.
 Bounds marked "derived" are sharper. They follow from data processing: success is a
@@ -160,12 +158,8 @@ def approximate(log_kappa: Numbers, epsilon: Numbers, delta: Numbers) -> Logs:
     """Bound (epsilon, delta)-differential privacy (derived).
 
     The least of 1, delta + e^eps kappa and 1 - e^-eps (1 - delta - kappa). The second
-    uses the guarantee in one direction, the third in the other.
-
-    Args:
-      log_kappa: natural log of the success without the release, of any shape.
-      epsilon, delta: the parameters, of shapes that broadcast with log_kappa. For a
-        whole privacy curve take the least over it.
+    uses the guarantee in one direction, the third in the other. For a whole privacy
+    curve take the least over it.
     """
     log_kappa = domain.log_probability("log_kappa", log_kappa)
     epsilon = domain.at_least_0("epsilon", epsilon)
@@ -244,7 +238,6 @@ def dual(
     upper bound of delta.
 
     Args:
-      log_kappa: natural log of the success without the release, of any shape.
       epsilons: the finite values, in nats, at which delta is known.
       deltas: the hockey-stick divergence of order e^eps from training without the
         target to training with it, or more.

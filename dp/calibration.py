@@ -175,8 +175,7 @@ def _design(
 def _mu_of(epsilon: float, delta: float) -> float:
     """Return mu of one Gaussian step, at most the largest with that epsilon at delta.
 
-    From an epsilon of `LARGE` on, the upper bound of delta in `Gaussian.epsilon` gives
-    it.
+    From `LARGE` on it is that of the upper bound of delta in `Gaussian.epsilon`.
     """
     if epsilon < LARGE:
         import dp_accounting

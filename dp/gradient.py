@@ -1,15 +1,13 @@
 """The gradient of DP-SGD: a sum of clipped per-example gradients, plus Gaussian noise.
 
 `shadow.training` calls both clipped sums and `add_noise`, and divides by a public
-number. The order of examples has to be public too.
-
-`clipped_sum` forms no per-example gradients of dense layers w^T a + b. Each is the
-outer product of the example's input a and the slope d of its loss in the layer's
-output, of squared length (|a|^2 + 1) |d|^2: a "ghost norm" (Goodfellow 2015; Li et al.
-2022). The gradient of losses weighted by min(1, C / length), with C the clipping norm,
-is then the clipped sum. The lengths take a backward pass of their own; compiled, it
-computes no gradients of weights. `clipped_sum_traced` sums for any network, by
-`ghost_norms`.
+number. The order of examples has to be public too. `clipped_sum` forms no per-example
+gradients of dense layers w^T a + b. Each is the outer product of the example's input a
+and the slope d of its loss in the layer's output, of squared length (|a|^2 + 1) |d|^2:
+a "ghost norm" (Goodfellow 2015; Li et al. 2022). The gradient of losses weighted by
+min(1, C / length), with C the clipping norm, is then the clipped sum. The lengths take
+a backward pass of their own; compiled, it computes no gradients of weights.
+`clipped_sum_traced` sums for any network, by `ghost_norms`.
 """
 
 import dataclasses
@@ -25,8 +23,7 @@ from jaxtyping import Array, Float
 from dp import domain
 from dp.ghost_norms import squared_lengths
 
-# For each layer: zeros added to its outputs, whose derivatives are the slopes; or the
-# inputs of the layer.
+# By layer: zeros added to its outputs, whose derivatives are the slopes; or its inputs.
 Taps = Mapping[str, Array]
 # Incremented when private training with the same key would give other weights.
 REVISION = 5

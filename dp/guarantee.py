@@ -75,9 +75,8 @@ class Guarantee(abc.ABC):
     def _tests_by_delta(self, log_rates: np.ndarray) -> Bounds:
         """Bound the same by delta, for mechanisms whose gamma bounds no test.
 
-        Delta is taken at epsilons from -40 to 40. At epsilon < 0, delta in one
-        direction is 1 - e^epsilon (1 - d), with d the other direction's delta at
-        -epsilon.
+        Epsilons are from -40 to 40. At epsilon < 0, delta in one direction is
+        1 - e^epsilon (1 - d), with d the other direction's delta at -epsilon.
         """
         above = np.concatenate([[0.0], np.geomspace(1e-3, 40.0, 300)])
         deltas = np.array([self.delta(float(epsilon)) for epsilon in above])

@@ -55,17 +55,15 @@ def counts(
 def own_steps(
     log_kappa: Numbers, mu: Number, probability: Number, steps: int
 ) -> bounds.Logs:
-    """Bound known batches: the Gaussian bound averaged over a record's steps.
+    """Return log gamma for known batches: the Gaussian bound's mean over own steps.
 
     gamma = E Phi(Phi^-1(kappa) + mu sqrt(K)), K binomial, since the target doesn't
     depend on the sampling.
 
     Args:
-      log_kappa: natural log of the success without the release, of any shape.
       mu: the mu of one step that the record takes part in.
       probability: the probability of a record to take part in a step.
       steps: the number of training steps.
-    Returns: log gamma, of the shape of log_kappa.
     """
     log_kappa = domain.log_probability("log_kappa", log_kappa)
     mus, logs = _taken(mu, probability, steps)

@@ -19,8 +19,8 @@ from dp import bounds, domain, loss_grid
 from dp.domain import Number, Numbers
 from dp.loss_grid import Distribution
 
-# Spacings of the grid of the privacy loss, in nats: of mechanisms, with an error of
-# 4e-6, and of quick tests, with 1e-4.
+# Spacings of grids of the privacy loss, in nats, and their errors: 4e-6 and 1e-4.
+# Mechanisms take the first, quick tests the second.
 FINE, COARSE = 2e-4, 1e-3
 # Beyond, dp-accounting's powers of a distribution take minutes; bounds by Renyi
 # divergences and full batches, which take no time, decide.
@@ -66,10 +66,7 @@ def _log_moment(order: int, sigma: float, probability: float) -> float:
 
 
 def orders_for(log_kappa: Numbers, rho: Number) -> np.ndarray:
-    """Return integer orders from 2 to above the best, about sqrt(log(1/kappa) / rho).
-
-    rho a is about the Renyi divergence of order a.
-    """
+    """Return integer orders around the best, about sqrt(log(1/kappa) / rho)."""
     lengths = -domain.log_probability("log_kappa", log_kappa)
     rho = float(domain.at_least_0("rho", rho))
     lengths = lengths[np.isfinite(lengths)]

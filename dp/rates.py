@@ -1,11 +1,10 @@
 """Test measured attack success against a bound, and give exact confidence intervals.
 
-Runs (`informed.experiment.protection`), audits (`informed.audit.noise_game`) and
-metrics count attacks that succeeded and call these; `guessing` and `priors` take
-intervals. A trial is a fresh target, fresh noise and one attack; thresholds and
-settings of the attack are fixed on other trials. A violation beyond chance means that
-the bound or the noise is wrong, or that the attack knew too much. Seeing no violation
-proves nothing.
+Runs (`informed.experiment.protection`), audits (`informed.audit.noise_game`), metrics,
+`guessing` and `priors` call these. A trial is a fresh target, fresh noise and one
+attack; thresholds and settings of the attack are fixed on other trials. A violation
+beyond chance means that the bound or the noise is wrong, or that the attack knew too
+much. Seeing no violation proves nothing.
 """
 
 from collections.abc import Callable

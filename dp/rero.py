@@ -168,10 +168,7 @@ def decimal(log_value: float | np.ndarray, *, up: bool = False) -> str:
 
 
 def rounded_up(value: float, digits: int) -> str:
-    """Return a number as text, rounded up to so many significant digits.
-
-    Infinity and NaN are written as they are.
-    """
+    """Return a number as text, rounded up to so many significant digits if finite."""
     if not math.isfinite(value):
         return f"{value:g}"
     context = decimals.Context(prec=digits, rounding=decimals.ROUND_CEILING)

@@ -129,10 +129,7 @@ class Batches:
         )
 
     def assumption(self, run: Run) -> "Assumption":
-        """Return what the bound of `run` assumes, and what holds otherwise.
-
-        `run` is what `mechanism` made.
-        """
+        """Return what the bound of `run`, made by `mechanism`, assumes of batches."""
         if self.batch == self.records or self.sampling != "shuffled":
             return assumption(run, epochs=self.epochs)
         any_step = Gaussian(

@@ -1,4 +1,8 @@
-"""Checks of configurations and arguments, with one-line errors; hashes for records."""
+"""Checks of configurations and arguments, with one-line errors; hashes for records.
+
+All packages but `dp` call this; it builds on `dp.domain`. `build` makes dataclasses of
+settings. `fingerprint`, `digest`, `place` and `differences` serve `records`.
+"""
 
 import contextlib
 import dataclasses

@@ -1,7 +1,8 @@
 """The hardware of this machine: cores, caches, memory, JAX devices, determinism.
 
 Commands set devices up before JAX starts (`one_a_core`, `make_deterministic`,
-`cpu_only`); commits of blocks record the `kind` of device.
+`cpu_only`). `width`, `plan` and attacks ask for memory and caches; commits of blocks
+record the `kind` of device. It reads /proc and /sys, and runs nvidia-smi.
 """
 
 import contextlib

@@ -1,6 +1,7 @@
-"""Load image data sets by name: `shadow.load`, for users, runs and audits.
+"""Load image data sets by name: `shadow.load`.
 
-TFDS sets are read through array_record; TensorFlow is never imported.
+Users, runs, audits and `uninformed.kkt` call it. Sets of TFDS (TensorFlow Datasets) are
+read through array_record; TensorFlow is never imported. Nothing is downloaded.
 """
 
 import functools

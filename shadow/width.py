@@ -40,8 +40,8 @@ def models_per_batch(algorithm: Algorithm, fixed: Examples) -> int:
 
     For gradient descent on a CPU the activations of the batch may take twice a core's
     second-level cache (measured: with mini-batches of 512 in different orders, one at a
-    time is two to three times as fast as 32), and four times that with full batches of
-    many images, whose matrix products are faster when they are larger (measured: 32
+    time is two to three times as fast as 32). With full batches of many images, whose
+    matrix products gain by size, they may take four times the cache (measured: 32
     default models at a fixed set of 1,000 are 14 % faster than 16, and 2 % than 64).
     """
     if not algorithm.capabilities.batched:

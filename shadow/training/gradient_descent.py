@@ -1,7 +1,8 @@
 """The toolkit's training algorithm A: gradient descent on a network, a pure function.
 
-The same inputs give the same bits on one kind of device that repeats bits
-(`devices.repeats_bits`), at one width. All randomness comes in as arguments.
+Runs and users make a `GradientDescent`, `Factory` trains models by it, and attacks run
+and differentiate it. The same inputs give the same bits on one kind of device that
+repeats bits (`devices.repeats_bits`), at one width. Randomness comes in as arguments.
 
 The fixed set D_- stays one array for all models. With z the target, the loss is
 (sum over D_- + loss of z) / n, so under `vmap` over z the target is a separate term.
@@ -89,7 +90,6 @@ class GradientDescent:
         float32 rounding.
     Raises: FieldError: a field out of its range, or the victim has no such form.
     Source: Balle et al. 2022, Section V-A; Table V.
-    Checked: tests/shadow/training/test_training.py (a plain optax loop over D_- + z).
     """
 
     victim: Victim

@@ -1,8 +1,8 @@
 """Private steps of gradient descent (DP-SGD): noisy sums of clipped gradients.
 
-`informed.attacks.prior_aware` computes by `PrivateSteps` the releases of every step,
-which the strongest adversary of differential privacy sees. `gradient_descent` trains by
-it.
+`gradient_descent` trains by `PrivateSteps`. `informed.attacks.prior_aware` computes by
+it the releases of every step, which the strongest adversary of differential privacy
+sees. `dp.gradient` clips and adds the noise.
 """
 
 import dataclasses

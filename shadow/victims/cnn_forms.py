@@ -3,21 +3,18 @@
 The CNN is that of Table VI of Balle et al. 2022. Its forms compute the same logits in
 different ways, so that intermediates fit in the cache or move less. The user picks one
 by name (`GradientDescent.form`, `--form`), or `Victim.form` picks one for the device.
-The rest describes `cnn`, the default on a CPU.
+`architectures` makes them. The rest describes `cnn`, the default on a CPU.
 
 The plain form copies 190 kB of patches per example. For a whole data set they exceed
-the cache, and training waits for memory.
-
-The second convolution is nearly all of the work. Along rows we use Toom-Cook
+the cache, and training waits for memory. The second convolution is nearly all of the
+work. Along rows we use Toom-Cook
 (`toom_cook`), which computes three outputs at a time with 6 products instead of 12.
 Along columns a window of five gives two outputs at once, as one product (80 x 64),
 because products with thin matrices are slow; a fifth of its entries are zeros. In total
 this takes 0.625 of the products and copies 11,520 numbers per example instead of
-36,864.
-
-The first convolution has stride 2, so we compute it as one of 2 x 2 with stride 1 on
-blocks of 2 x 2 pixels. Its output rows are reordered for Toom-Cook: rows whose indices
-agree modulo three lie together.
+36,864. The first convolution has stride 2, so we compute it as one of 2 x 2 with stride
+1 on blocks of 2 x 2 pixels. Its output rows are reordered for Toom-Cook: rows whose
+indices agree modulo three lie together.
 """
 
 import dataclasses
