@@ -73,7 +73,7 @@ class Guarantee(abc.ABC):
         return self.bounds(log_rates)
 
     def _tests_by_delta(self, log_rates: np.ndarray) -> Bounds:
-        """Bound the same by delta, for mechanisms whose gamma bounds no test.
+        """Bound true positives by delta, for mechanisms whose gamma bounds no test.
 
         Epsilons are from -40 to 40. At epsilon < 0, delta in one direction is
         1 - e^epsilon (1 - d), with d the other direction's delta at -epsilon.

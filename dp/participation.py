@@ -55,7 +55,7 @@ def counts(
 def own_steps(
     log_kappa: Numbers, mu: Number, probability: Number, steps: int
 ) -> bounds.Logs:
-    """Return log gamma for known batches: the Gaussian bound's mean over own steps.
+    """Return log gamma for known batches: the Gaussian bound, averaged over the draw.
 
     gamma = E Phi(Phi^-1(kappa) + mu sqrt(K)), K binomial, since the target doesn't
     depend on the sampling.

@@ -147,14 +147,14 @@ def implied_delta(gamma: Numbers, epsilon: Numbers) -> np.ndarray:
 
 
 def implied_gamma(epsilon: Numbers, delta: Numbers) -> np.ndarray:
-    """Invert `implied_delta`: gamma = (e^eps + delta) / (e^eps + 1)."""
+    """Return gamma where `implied_delta` is delta: (e^eps + delta) / (e^eps + 1)."""
     epsilon = domain.at_least_0("epsilon", epsilon)
     delta = domain.probability("delta", delta)
     return np.asarray((1 + delta * np.exp(-epsilon)) / (1 + np.exp(-epsilon)))
 
 
 def decimal(log_value: float | np.ndarray, *, up: bool = False) -> str:
-    """Return the number of a log as text of three digits; rounded up if `up`."""
+    """Return e^log_value as text of three digits, also if tiny; rounded up if `up`."""
     if np.isneginf(log_value):
         return "0"
     exponent = int(np.floor(log_value / np.log(10)))

@@ -1,4 +1,4 @@
-"""Show the progress of long loops on stderr: a bar, or without a terminal lines.
+"""Show the progress of long loops on stderr: as a bar, or as lines of a log file.
 
 Stores, launchers and long loops of `reconn`, `informed` and `uninformed` call `bar`.
 tqdm draws it; where stderr is no terminal, it prints a line a minute.

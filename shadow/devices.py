@@ -65,7 +65,7 @@ def cache_bound() -> bool:
 
 @functools.cache
 def columns_alike() -> bool:
-    """Test whether matrix products sum all columns in one order, for `parallel`.
+    """Return whether matrix products sum all columns in one order, for `parallel`.
 
     Without AVX-512 the library behind XLA's products on a CPU (oneDNN, jaxlib 0.10)
     sums the last few in another order, in some layouts, at widths from 8 to 8,000:

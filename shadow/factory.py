@@ -258,7 +258,7 @@ class Factory:
         ids: np.ndarray | None = None,
         bar: tqdm | None = None,
     ) -> Float[np.ndarray, "models params"]:
-        """Train one model per target.
+        """Train one model per target, and return its theta.
 
         Args:
           targets: one z a model, at least one.

@@ -1,6 +1,6 @@
 """Weights and targets of models in memory, to learn from; `store` has those on disk.
 
-Stores read them and audits make them; `reconn` learns from them, or from a store.
+`Store.read` gives them, audits make them; `reconn` learns from them, or from a store.
 """
 
 import dataclasses

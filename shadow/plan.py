@@ -52,7 +52,7 @@ class Plan:
 
 
 def plan(factory: Factory, targets: Examples, models: int) -> Plan:
-    """Estimate the cost of `models` models of a factory on this machine.
+    """Return the estimated cost of `models` models of a factory on this machine.
 
     Args:
       targets: targets to measure on; at least one.

@@ -159,7 +159,7 @@ def require_same(there: Record, wanted: Record, what: str) -> list[str]:
 def claim(
     file: Path, record: Record, what: str, *, begun: bool = True
 ) -> Callable[[], None]:
-    """Write a record where there is none, else compare with the existing one.
+    """Write a record where there is none, else require the existing one to be the same.
 
     Args:
       file, record, what: the JSON file that holds the record; else as `require_same`.

@@ -91,7 +91,7 @@ class Release:
 def publish(
     weights: Float[np.ndarray, "models params"], view: View = EVERYTHING
 ) -> Release:
-    """Make the release of models under a view, by default all of their theta.
+    """Return the release of models under a view, by default all of their theta.
 
     Raises: FieldError: NaN or infinity in what is published.
     """

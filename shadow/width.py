@@ -36,7 +36,7 @@ _LARGE = ("dot_general", "conv_general_dilated", "concatenate")
 
 
 def models_per_batch(algorithm: Algorithm, fixed: Examples) -> int:
-    """Choose how many models to train at once on one device, a power of two.
+    """Return how many models to train at once on one device, a power of two.
 
     For gradient descent on a CPU the activations of the batch may take twice a core's
     second-level cache (measured: with mini-batches of 512 in different orders, one at a
@@ -58,7 +58,7 @@ def models_per_batch(algorithm: Algorithm, fixed: Examples) -> int:
 def width_for(
     free_bytes: int, bytes_of_width: Callable[[int], int], *, most: int = MOST
 ) -> int:
-    """Choose the largest useful power of two that fits an accelerator's memory.
+    """Return the largest useful power of two that fits an accelerator's memory.
 
     Args:
       free_bytes: memory of one device that may be taken.

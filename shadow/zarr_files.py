@@ -1,9 +1,9 @@
 """Encode a store's arrays as zarr v3 files, in memory: names and bytes, and back.
 
-`manifests` takes the metadata, which zarr itself makes, `blocks` the chunks, which are
-the rows' bytes; both put them into a folder or bucket by `places`. So a store is a
-plain zarr v3 group to any reader, and yet no worker overwrites another's block, which
-zarr's own stores would do.
+`manifests` and `blocks` call this, and put the files into a folder or bucket by
+`places`. zarr makes the metadata; chunks are the rows' bytes. So a store is a plain
+zarr v3 group to any reader, and yet no worker overwrites another's block, which zarr's
+own stores would do.
 """
 
 import dataclasses

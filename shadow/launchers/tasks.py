@@ -1,6 +1,6 @@
 """Train shadow models on a Ray cluster, for sets that take one machine too long.
 
-`Store.fill(launcher=shadow.Ray())` and `informed shadow --launcher=ray` call it; it
+`Store.fill(launcher=shadow.Ray())` and `informed shadow --launcher=ray` call `Ray`. It
 needs the extra "cluster". There is one task per block of the store. Tasks and their
 answers hold numbers and names, no arrays: workers write weights to the store. The
 driver, which is the calling process, resubmits blocks whose worker or node died. A

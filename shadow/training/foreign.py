@@ -171,7 +171,7 @@ class PythonFunction(_Function):
 
     @property
     def capabilities(self) -> Capabilities:
-        """No more than that it can be run."""
+        """Neither batched nor differentiable; the fields say the rest."""
         return self._capable(deterministic=self.deterministic, on_cards=self.on_cards)
 
     def layout(self, fixed: Examples) -> tuple[Slice, ...]:

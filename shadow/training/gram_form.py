@@ -82,15 +82,14 @@ def train(
     fixed_loss: Callable[[Array], Array],
     target_loss: Callable[[Array], Array],
 ) -> Params:
-    """Minimise fixed_loss + target_loss by full-batch steps.
+    """Return the parameters after full-batch steps on fixed_loss + target_loss.
 
     Args:
       optimise: any optimiser that is linear by `shadow.training.linearity`, which isn't
         checked here.
-      init: parameters of the victim.
+      init: parameters of the victim, from which training starts.
       images, targets: flattened X and Z.
       fixed_loss, target_loss: logits (examples, classes) -> their share of the loss.
-    Returns: parameters of the victim.
     """
     w, rest = split_first(first, init)
     gram = images @ images.T
@@ -146,7 +145,7 @@ def coefficients(
     fixed_loss: Callable[[Array], Array],
     target_loss: Callable[[Array], Array],
 ) -> Coefficients:
-    """Train on inner products alone; arguments as of `train`, and:
+    """Return what training on inner products alone gives; arguments as of `train`, and:
 
     Args:
       rest: initial parameters but for the first layer's weights.

@@ -3,7 +3,7 @@
     theta_0 = init(jax.random.key(seed))
 
 Many scripts draw theta_0 so, and `gradient_descent` can. `informed.attacks.seeds` tries
-all seeds of a `SeedFamily`, which `Factory.knowledge` tells the adversary of.
+all seeds of a `SeedFamily`, which an adversary has as `Knowledge.seeds`.
 """
 
 import dataclasses

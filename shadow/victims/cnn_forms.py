@@ -168,14 +168,14 @@ class _Cnn:
 
 
 def plain(apply: Callable[[Params, Any], Array], size: int) -> Groups:
-    """Take groups of `size` examples through the network's own `apply`."""
+    """Return the form that takes groups of `size` examples through `apply` itself."""
     return Groups(size, jnp.asarray, lambda params: params, apply)
 
 
 def convolutions(
     activation: Callable[[Array], Array], layers: tuple[str, ...]
 ) -> Groups:
-    """Compute the CNN by XLA's own convolutions, which are cuDNN's on a GPU.
+    """Return the form with XLA's own convolutions, which are cuDNN's on a GPU.
 
     Under `vmap` over models they become grouped convolutions, which can be slow. One
     model after another they remain the ordinary convolutions that cuDNN optimises.
@@ -206,7 +206,7 @@ def cnn(
     activation: Callable[[Array], Array],
     layers: tuple[str, ...],
 ) -> Groups:
-    """Build the cache-friendly form: two convolutions of 4 x 4, then dense layers.
+    """Return the cache-friendly form: two convolutions of 4 x 4, then dense layers.
 
     Args:
       image_shape: (height, width, channels), large enough for both convolutions.
