@@ -7,8 +7,8 @@
 
 How batches are drawn decides what the noise protects: gamma is 0.884 here, but 0.0211
 under Poisson sampling. So `assumption` says what a bound assumes of the batches, and
-which mechanism to use if yours aren't drawn so. `informed bound`, `informed calibrate`
-and `calibration` take `Batches`.
+which mechanism to use if yours aren't drawn so. `informed bound` and `informed
+calibrate` make `Batches`, and `calibration` takes them.
 """
 
 import dataclasses
