@@ -1,18 +1,20 @@
 """Differential privacy for training: bounds on reconstruction, and clipping with noise.
 
-Usable alone. `rero_bound` takes a mechanism, which describes how a training was made
-private, and kappa, an attack's success without the model; it bounds gamma, the success
-with the model. An argument outside its range raises `domain.FieldError`, a ValueError.
+`rero_bound` takes a mechanism, which describes how a training was made private, and
+kappa, an attack's success without the model; it bounds gamma, the success with the
+model. Users, `shadow` and `informed` call this package, which imports none of them. An
+argument outside its range raises `domain.FieldError`, a ValueError.
 
-rero           the bound on reconstruction: the entry point; formulas are in `bounds`
+rero           the bound on reconstruction: the entry point; `bounds` has formulas
 mechanisms     ways to make training private; also `participation` and `allocation`,
                and `published`, guarantees in numbers
 sampling       a training by records, batch and epochs, and what its bound assumes
 histories      accountants' histories and events as mechanisms
 priors         the baseline kappa of a prior; `guessing` measures it on records
-calibration    the least noise for a gamma, an advantage or an epsilon; `plots` draw it
+calibration    the least noise for a gamma, an advantage or an epsilon
+plots          pictures of bounds against noise and epsilon
 rates          measured success: exact intervals, tests for violations of a bound
-gradient       the gradient of DP-SGD; `ghost_norms` are lengths of such gradients
+gradient       the gradient of DP-SGD; `ghost_norms` measures lengths of gradients
 """
 
 from typing import TYPE_CHECKING

@@ -1,10 +1,8 @@
 """Privacy of random allocation: each record joins one secret step of every epoch.
 
-`sampling` and `shadow.factory` make `RandomAllocation`.
-
-Also called balls in bins: a way to draw batches, like Poisson sampling or shuffling.
-With t steps an epoch, and the target's gradients of length at most 1, one epoch is
-dominated by the pair
+`sampling` and `shadow.factory` make `RandomAllocation`. Drawing batches so is also
+called balls in bins. With t steps an epoch, and the target's gradients of length at
+most 1, one epoch is dominated by the pair
 
     with:     (1 / t) sum over i of N(e_i, sigma^2 I)        without:  N(0, sigma^2 I)
 
@@ -144,7 +142,6 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 @functools.lru_cache(maxsize=32)
 def losses(sigma: float, steps: int, epochs: int, grid: float) -> Distribution:
     """Compute the privacy loss distribution of all epochs, rounded up."""
-    # Importing it takes a second, and bounds in closed form don't need it.
     from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 
     sigma = min(sigma, _MOST)

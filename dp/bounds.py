@@ -1,11 +1,10 @@
 """Formulas of bounds on reconstruction success, for each kind of privacy guarantee.
 
-gamma bounds the probability that an attack that sees the weights comes near the target.
-kappa is that probability for the best attack without the weights (the baseline, see
-`priors`). Bounds take log kappa and return log gamma, elementwise and in float64, as
-kappa may underflow for images. No bound is below log kappa or above 0. Mechanisms
-(`mechanisms`, `participation`, `published`) call these with their epsilon, mu or Renyi
-curve.
+Mechanisms (`mechanisms`, `participation`, `published`) call these with their epsilon,
+mu or Renyi curve. gamma bounds the probability that an attack that sees the weights
+comes near the target. kappa is that probability for the best attack without the weights
+(the baseline, see `priors`). Bounds take log kappa and return log gamma, elementwise
+and in float64, as kappa may underflow for images. None is below log kappa or above 0.
 
 A guarantee compares training with the target to a reference that doesn't depend on it:
 
@@ -13,11 +12,9 @@ A guarantee compares training with the target to a reference that doesn't depend
   "add_or_remove"  training without the target; bounds are those of "zero_out"
   "replace_one"    training with another target
 
-Each gives a valid bound, if epsilon, mu or rho was computed under the same relation.
-
-Limits: an infinite epsilon, mu or rho promises nothing, so gamma is 1, for kappa = 0
-too (without noise a record may be read off); log kappa = -inf is kappa = 0. No argument
-may be NaN.
+Each gives a valid bound, if epsilon, mu or rho was computed under the same relation. An
+infinite epsilon, mu or rho promises nothing, so gamma is 1, for kappa = 0 too (without
+noise a record may be read off). log kappa = -inf is kappa = 0. No argument may be NaN.
 
 Sources: Balle, Cherubin and Hayes 2022 (theorem numbers are theirs), with corrections.
 Bounds marked "derived" are sharper. They follow from data processing: success is a
@@ -33,7 +30,7 @@ from dp.domain import Numbers
 
 RELATIONS = ("zero_out", "add_or_remove", "replace_one")
 Logs = np.ndarray | np.floating  # float64, of the shape that the arguments broadcast to
-_BISECTIONS = 120
+_BISECTIONS = 120  # halvings of an interval of logits, to the last digit of float64
 # Orders this near to 1 count as 1. Otherwise rounding took up to 95 % of the gain over
 # kappa.
 _NEXT_TO_1 = 1e-4
@@ -161,12 +158,8 @@ def approximate(log_kappa: Numbers, epsilon: Numbers, delta: Numbers) -> Logs:
     """Bound (epsilon, delta)-differential privacy (derived).
 
     The least of 1, delta + e^eps kappa and 1 - e^-eps (1 - delta - kappa). The second
-    uses the guarantee in one direction, the third in the other.
-
-    Args:
-      log_kappa: natural log of the success without the release, of any shape.
-      epsilon, delta: the parameters, of shapes that broadcast with log_kappa. For a
-        whole privacy curve take the least over it.
+    uses the guarantee in one direction, the third in the other. For a whole privacy
+    curve take the least over it.
     """
     log_kappa = domain.log_probability("log_kappa", log_kappa)
     epsilon = domain.at_least_0("epsilon", epsilon)
@@ -245,7 +238,6 @@ def dual(
     upper bound of delta.
 
     Args:
-      log_kappa: natural log of the success without the release, of any shape.
       epsilons: the finite values, in nats, at which delta is known.
       deltas: the hockey-stick divergence of order e^eps from training without the
         target to training with it, or more.

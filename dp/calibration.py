@@ -1,9 +1,9 @@
 """Find the least noise that keeps an attack's success, or epsilon, below a value.
 
-Noise that stops reconstruction may leave membership visible: `Calibration.epsilon` is
-often far above what anyone would call private. So `calibrate` takes gamma, the success
-that reconstruction may have, or an advantage or an epsilon. `informed calibrate` and
-audits (`informed.audit.noise_game`) call `calibrate`.
+`calibrate` takes gamma, the success that reconstruction may have, or an advantage or an
+epsilon. `informed calibrate` and audits (`informed.audit.noise_game`) call it. Noise
+that stops reconstruction may leave membership visible: `Calibration.epsilon` is often
+far above what anyone would call private.
 """
 
 import dataclasses
@@ -21,8 +21,8 @@ from dp.mechanisms import LARGE, Amplified, Gaussian, PoissonGaussian
 from dp.rero import ReRoBound, rero_bound, rounded_up
 from dp.sampling import Batches, Run
 
-_MARGIN = 3e-6  # of log sigma, by which it is rounded up
-_LEAST = math.log(0.02)  # log sigma; the search ends below, where batches are sampled
+_MARGIN = 3e-6  # log sigma is rounded up by this
+_LEAST = math.log(0.02)  # with sampled batches the search ends below this log sigma
 _BRACKET, _EVALUATIONS = 0.2, 40  # a step of log sigma; secants need 2 to 6 of the 40
 
 
@@ -152,7 +152,7 @@ def calibrate(
 def _design(
     relation: str, steps: int | None, probability: Number, batches: Batches | None
 ) -> tuple[Callable[..., Run], Gaussian]:
-    """Return sigma -> mechanism, and full batches with sigma 1: no more protection."""
+    """Return (sigma -> mechanism, full batches with sigma 1, which protect no more)."""
     design: Callable[..., Run]
     if batches is None:
         most = domain.integer("steps", steps, 1)
@@ -175,7 +175,7 @@ def _design(
 def _mu_of(epsilon: float, delta: float) -> float:
     """Return mu of one Gaussian step, at most the largest with that epsilon at delta.
 
-    From `LARGE` on, by the upper bound of delta in `Gaussian.epsilon`.
+    From `LARGE` on it is that of the upper bound of delta in `Gaussian.epsilon`.
     """
     if epsilon < LARGE:
         import dp_accounting

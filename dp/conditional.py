@@ -1,7 +1,7 @@
 """The covariance of a normal prior given the coordinates that the adversary knows.
 
-Rounding counts as the adversary's knowledge: the conditional covariance, less its
-slack, is never too large, so kappa is never too small.
+`priors.gaussian_given` calls this. Rounding counts as the adversary's knowledge: the
+conditional covariance, less its slack, is never too large, so kappa is never too small.
 """
 
 import numpy as np

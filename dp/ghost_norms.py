@@ -1,10 +1,11 @@
 """Lengths of per-example gradients of any network, without forming those of its layers.
 
-We trace the loss of one example. Where a parameter array is used once, by a product
-with one vector of the example's activations a, the array's gradient is the outer
-product of a and the slope s of the loss in the product. Its squared length is
-|a|^2 |s|^2 (Goodfellow 2015): no array of that size is made. The gradients of all other
-parameters (biases, convolutions, arrays used twice) are formed and measured.
+`gradient.clipped_sum_traced` clips by these lengths. We trace the loss of one example.
+Where a parameter array is used once, by a product with one vector of the example's
+activations a, the array's gradient is the outer product of a and the slope s of the
+loss in the product. Its squared length is |a|^2 |s|^2 (Goodfellow 2015): no array of
+that size is made. The gradients of all other parameters (biases, convolutions, arrays
+used twice) are formed and measured.
 """
 
 import math

@@ -1,14 +1,13 @@
 """The gradient of DP-SGD: a sum of clipped per-example gradients, plus Gaussian noise.
 
-`clipped_sum` forms no per-example gradients of dense layers w^T a + b. Each is the
-outer product of the example's input a and the slope d of its loss in the layer's
-output, of squared length (|a|^2 + 1) |d|^2: a "ghost norm" (Goodfellow 2015; Li et al.
-2022). The gradient of losses weighted by min(1, C / length) is then the clipped sum.
-The lengths take a backward pass of their own; compiled, it computes no gradients of
-weights. `clipped_sum_traced` does the same for any network, by `ghost_norms`.
-`shadow.training.private` calls both clipped sums and `add_noise`.
-
-The caller divides by a public number. The order of examples has to be public too.
+`shadow.training` calls both clipped sums and `add_noise`, and divides by a public
+number. The order of examples has to be public too. `clipped_sum` forms no per-example
+gradients of dense layers w^T a + b. Each is the outer product of the example's input a
+and the slope d of its loss in the layer's output, of squared length (|a|^2 + 1) |d|^2:
+a "ghost norm" (Goodfellow 2015; Li et al. 2022). The gradient of losses weighted by
+min(1, C / length), with C the clipping norm, is then the clipped sum. The lengths take
+a backward pass of their own; compiled, it computes no gradients of weights.
+`clipped_sum_traced` sums for any network, by `ghost_norms`.
 """
 
 import dataclasses
@@ -122,7 +121,7 @@ def clipped_sum(
     clip_norm: float,
     weights: Float[Array, " examples"] | None = None,
 ) -> Any:
-    """Sum clipped per-example gradients, by ghost norms.
+    """Return the sum of clipped per-example gradients, by ghost norms.
 
     Args:
       losses: (params, taps) -> (losses (examples,), the inputs of each layer (features,
@@ -151,7 +150,7 @@ def clipped_sum_traced(
     clip_norm: float,
     weights: Float[Array, " examples"] | None = None,
 ) -> Any:
-    """Sum clipped gradients of any network, whose loss is traced (`ghost_norms`).
+    """Return the clipped sum for any network, whose loss is traced (`ghost_norms`).
 
     Args:
       loss: the loss of one example, a function (params, example) -> scalar.
@@ -192,14 +191,14 @@ def squared_norms(
 def clip_factors(
     squared: Float[Array, " examples"], clip_norm: float
 ) -> Float[Array, " examples"]:
-    """Return min(1, C / length) of squared lengths; NaN stays NaN, as it is traced."""
+    """Return min(1, C / length) from squared lengths, with C = clip_norm; NaN stays."""
     domain.finite_above("clip_norm", clip_norm, 0)
     smallest = jnp.finfo(squared.dtype).tiny
     return jnp.minimum(1.0, clip_norm / jnp.sqrt(jnp.maximum(squared, smallest)))
 
 
 def add_noise(key: Array, sums: Any, deviation: float) -> Any:
-    """Add Gaussian noise to every entry of a PyTree, rounded to a public grid.
+    """Return a PyTree with Gaussian noise on every entry, rounded to a public grid.
 
     A normal number of float32 is one of 2^23, far apart in the tails, and the gradient
     shows in the last digits of the noisy sum: both reveal the gradient beneath the

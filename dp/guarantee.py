@@ -1,4 +1,8 @@
-"""The base class of mechanisms, which say how well private training hides a record."""
+"""The base class of mechanisms, which say how well private training hides a record.
+
+`mechanisms`, `participation` and `published` derive theirs from `Guarantee`. `rero`,
+`calibration`, `plots`, runs, audits and `informed bound` ask them questions.
+"""
 
 import abc
 from typing import Any
@@ -69,10 +73,10 @@ class Guarantee(abc.ABC):
         return self.bounds(log_rates)
 
     def _tests_by_delta(self, log_rates: np.ndarray) -> Bounds:
-        """Be `_tests` where gamma bounds no test: by delta, at epsilons up to 40.
+        """Bound true positives by delta, for mechanisms whose gamma bounds no test.
 
-        At epsilon < 0, delta in one direction is 1 - e^epsilon (1 - d), with d the
-        other direction's delta at -epsilon.
+        Epsilons are from -40 to 40. At epsilon < 0, delta in one direction is
+        1 - e^epsilon (1 - d), with d the other direction's delta at -epsilon.
         """
         above = np.concatenate([[0.0], np.geomspace(1e-3, 40.0, 300)])
         deltas = np.array([self.delta(float(epsilon)) for epsilon in above])

@@ -1,9 +1,5 @@
 """Bound training with Opacus or jax-privacy, from what its accountant kept.
 
-    import json, dp
-    with open("history.json", "w") as file:       # at the end of training with Opacus
-        json.dump(privacy_engine.accountant.state_dict(), file)
-
     history = dp.History.of(json.load(open("history.json")))
     print(dp.rero_bound(history.mechanism("zero_out"), kappa=0.01))     # see `rero`
 
@@ -15,20 +11,17 @@ jax-privacy   `dataclasses.asdict` of `accounting.analysis.DpParams`, with
               "num_updates", the steps that were made, beside its fields
 jax-privacy   `dataclasses.asdict` of `keras_api.DPKerasConfig`
 
-Events of dp-accounting, such as an execution plan of jax-privacy has, are read too:
-
-    run = dp.from_event(plan.dp_event, relation="add_or_remove")
-    event = run.event()                      # the way back, for its accountants
-
+`dp.from_event(plan.dp_event, relation="add_or_remove")` reads events of dp-accounting,
+such as an execution plan of jax-privacy has; a mechanism's `event()` is the way back.
 An event names no neighbouring relation, and accountants differ in what "replace_one"
 doubles: here the sensitivity of Gaussian and Laplace noise. An event's noise_multiplier
 is taken as the noise's standard deviation (Laplace: scale) over the most that removing
 one record moves the sum.
 
-No history proves that batches were drawn as the library assumes. So `informed bound
---from` prints every bound with its assumption and what holds otherwise. Settings that
-changed during training are composed under Poisson sampling; with batches of fixed size
-the worst settings count for all steps.
+`informed bound --from` and users call this. No history proves that batches were drawn
+as the library assumes, so the command prints every bound with its assumption and what
+holds otherwise. Settings that changed during training are composed under Poisson
+sampling; with batches of fixed size the worst settings count for all steps.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Distributions of sums of likelihood ratios on a lattice, for privacy accounting.
+"""Distributions of sums of likelihood ratios on a lattice, for `allocation`.
 
 Every divergence of privacy is the mean of a convex function of a likelihood ratio, such
 as (L - e^epsilon)_+ and (1 - e^epsilon L)_+ of delta in both directions. So a
@@ -57,7 +57,7 @@ class Lattice:
 
 
 def lognormal(sigma: float, terms: int, points: int) -> Lattice:
-    """Spread exp((2 x - 1) / (2 sigma^2)), x of N(0, sigma^2), on the lattice.
+    """Return exp((2 x - 1) / (2 sigma^2)), x of N(0, sigma^2), spread on the lattice.
 
     Args:
       terms: the number of copies that will be summed; it decides what is negligible.

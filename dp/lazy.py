@@ -4,7 +4,8 @@
         __name__, {"shadow.factory": "Factory", "shadow.data": "Examples Split split"}
     )
 
-A module of a package can then be used without the dependencies of the others.
+A module of a package can then be used without the dependencies of the others. The
+`__init__` files of all packages but `uninformed` call `names`.
 """
 
 import importlib

@@ -1,6 +1,7 @@
 """Privacy loss distributions on an even grid: delta of epsilon, and epsilon of delta.
 
-`mechanisms` and `published` call `epsilon`, `delta` and `curve`.
+`mechanisms` and `published` call `epsilon`, `delta` and `curve`, `poisson` and
+`allocation` call `composed`.
 
 The privacy loss of a pair of distributions is log(upper / lower), drawn from the upper
 one. dp-accounting composes its distribution over the steps of training; here

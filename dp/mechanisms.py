@@ -1,16 +1,12 @@
 """Mechanisms: private training by Gaussian noise, with or without Poisson sampling.
 
 Bounds hold under the mechanism's neighbouring relation (see `bounds`). Theorems are
-those of Balle, Cherubin and Hayes 2022. `sampling` and `shadow.factory` make
-mechanisms.
-
-sigma, the noise multiplier, is the standard deviation of the noise on the *sum* of
-clipped gradients over the clipping norm. The number that a sum is divided by has to be
-public. No bound holds if the divisor is the realised size of a batch, if statistics
-computed from the target are used, or with batch normalisation.
-
-Limits: with infinite noise gamma is kappa; where mu overflows for lack of noise,
-`Gaussian` promises nothing, and gamma is 1. No field may be NaN.
+those of Balle, Cherubin and Hayes 2022. `sampling`, `histories`, `calibration`,
+`shadow.factory` and audits make mechanisms; `rero` asks for their bounds. sigma, the
+noise multiplier, is the standard deviation of the noise on the *sum* of clipped
+gradients over the clipping norm. The number that a sum is divided by has to be public.
+No bound holds if the divisor is the realised size of a batch, if statistics computed
+from the target are used, or with batch normalisation. No field may be NaN.
 """
 
 import abc
@@ -28,7 +24,7 @@ from dp.guarantee import Bounds, DpEvent, Guarantee
 from dp.loss_grid import Distribution
 from dp.published import RenyiDP
 
-LARGE = 1e5  # mu or epsilon, where dp-accounting's solvers still converge
+LARGE = 1e5  # mu or epsilon up to which solvers for Gaussian noise still converge
 
 
 @runtime_checkable

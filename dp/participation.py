@@ -22,7 +22,7 @@ from dp.published import RenyiDP
 
 _FAR = 40  # standard deviations; counts beyond have a probability below 1e-100
 _LONGEST = 10**7  # steps; beyond, a record counts as if it took part in all of them
-_ORDERS = (*range(2, 65), 80, 96, 128, 192, 256)
+_ORDERS = (*range(2, 65), 80, 96, 128, 192, 256)  # of Renyi divergences
 # Noise multipliers for which dp-accounting's divergences neither overflow nor vanish.
 _LEAST, _MOST = 0.05, 1e6
 
@@ -55,17 +55,15 @@ def counts(
 def own_steps(
     log_kappa: Numbers, mu: Number, probability: Number, steps: int
 ) -> bounds.Logs:
-    """Bound known batches: the Gaussian bound averaged over a record's steps.
+    """Return log gamma for known batches: the Gaussian bound, averaged over the draw.
 
     gamma = E Phi(Phi^-1(kappa) + mu sqrt(K)), K binomial, since the target doesn't
     depend on the sampling.
 
     Args:
-      log_kappa: natural log of the success without the release, of any shape.
       mu: the mu of one step that the record takes part in.
       probability: the probability of a record to take part in a step.
       steps: the number of training steps.
-    Returns: log gamma, of the shape of log_kappa.
     """
     log_kappa = domain.log_probability("log_kappa", log_kappa)
     mus, logs = _taken(mu, probability, steps)

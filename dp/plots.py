@@ -1,4 +1,4 @@
-"""Plot bounds against noise and epsilon."""
+"""Plot bounds against noise and epsilon, for `informed bound --figure` and users."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ def plot(
     gamma: Number | None = None,
     delta: Number = 1e-5,
 ) -> matplotlib.figure.Figure:
-    """Draw the bound gamma against the noise multiplier and against epsilon at `delta`.
+    """Return a figure of the bound gamma against the noise multiplier and epsilon.
 
         dp.plot(mechanism, kappas=[0.01], gamma=0.05).savefig("bound.png")
 

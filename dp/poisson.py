@@ -1,6 +1,7 @@
-"""Count the secrecy of Poisson-sampled batches: a record rarely used is protected more.
+"""Compute how much secret Poisson sampling of the batches adds to what noise protects.
 
-Each quantity here (Renyi moments, privacy losses, one step) gives a valid bound. One
+`mechanisms.PoissonGaussian` and `Composition` call this; each quantity here (Renyi
+divergences, privacy losses, one step, never being sampled) gives a valid bound. One
 step adds N(0, sigma^2), for any sigma > 0, to a sum of gradients of length at most 1,
 in which each example takes part with probability q. Along the target's gradient, the
 noisy sum is (1 - q) N(0, sigma^2) + q N(1, sigma^2); with that gradient set to 0 it is
@@ -18,13 +19,14 @@ from dp import bounds, domain, loss_grid
 from dp.domain import Number, Numbers
 from dp.loss_grid import Distribution
 
-# Grids of the privacy loss, with errors of 4e-6 (mechanisms) and 1e-4 (quick tests).
+# Spacings of grids of the privacy loss, in nats, and their errors: 4e-6 and 1e-4.
+# Mechanisms take the first, quick tests the second.
 FINE, COARSE = 2e-4, 1e-3
 # Beyond, dp-accounting's powers of a distribution take minutes; bounds by Renyi
 # divergences and full batches, which take no time, decide.
 _MOST_STEPS = 10**7
 _COARSEST = 100.0  # spacing; e^100 is a float still, and sigma = 1e-3 needs 10
-_ORDERS = 60
+_ORDERS = 60  # orders that `orders_for` returns, at most
 # Noise multipliers between which dp-accounting's privacy losses are made. Below, its
 # exponentials overflow (from 4e-4 on); above, the noise that is accounted for is less
 # than the real one, which loosens the bound.
@@ -144,7 +146,7 @@ def _losses(sigma: float, probability: float, steps: int, grid: float) -> Distri
 def one_step(
     log_kappa: Numbers, noise_multiplier: Number, probability: Number
 ) -> bounds.Logs:
-    """Bound one step: (1 - q) kappa + q Phi(Phi^-1(kappa) + 1/sigma)."""
+    """Bound one step: gamma = (1 - q) kappa + q Phi(Phi^-1(kappa) + 1/sigma)."""
     log_kappa = domain.log_probability("log_kappa", log_kappa)
     sigma, probability, _ = _setting(noise_multiplier, probability)
     with np.errstate(divide="ignore", over="ignore"):
@@ -156,10 +158,10 @@ def one_step(
 
 
 def never_sampled(log_kappa: Numbers, probability: Number, steps: int) -> bounds.Logs:
-    """Bound for any noise > 0: no attack gains where the target is in no step.
+    """Bound T steps with any noise > 0: no attack gains if the target is in no step.
 
-    1 - (1 - q)^T (1 - kappa). For kappa = 0 it is 0: with noise, what has probability 0
-    without the target has probability 0 with it too.
+    gamma = 1 - (1 - q)^T (1 - kappa). For kappa = 0 it is 0: with noise, what has
+    probability 0 without the target has probability 0 with it too.
     """
     log_kappa = domain.log_probability("log_kappa", log_kappa)
     probability = float(domain.share("probability", probability))

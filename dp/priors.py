@@ -1,21 +1,18 @@
 """The baseline kappa: success without the release, from a prior on the target.
 
-kappa(eta) = sup over fixed guesses z0 of P[error(Z, z0) <= eta]. Functions of a prior
-return log kappa in float64, or bounds of it; d is the number of pixels times channels.
-Errors are Euclidean distances eta unless said; `l2_of_mse` converts. An error equal to
-the threshold counts as success.
+Users call this and give the result to `rero_bound` as log_kappa; so does
+`benchmarks/papers/balle`. kappa(eta) = sup over fixed guesses z0 of
+P[error(Z, z0) <= eta]. Functions of a prior return log kappa in float64, or bounds of
+it; d is the number of pixels times channels. Errors are Euclidean distances, except
+where a function says otherwise; `l2_of_mse` converts. An error equal to the threshold
+eta counts as success. The prior is that of the target *given everything the adversary
+knows*: the fixed set, so that duplicates, or other pictures of the same person in it,
+raise kappa; and known parts of the target, such as its label or some of its columns
+(`given`, `gaussian_given`, `side_information`). An attack that knows more than kappa
+allows for may seem to violate a bound that holds. Every number of a record has to be
+finite: a record that is NaN is near to nothing, so it would make kappa too small.
 
-The prior is that of the target *given everything the adversary knows*: the fixed set,
-so that duplicates, or other pictures of the same person in it, raise kappa; and known
-parts of the target, such as its label or some of its columns (`given`,
-`gaussian_given`, `side_information`). An attack that knows more than kappa allows for
-may seem to violate a bound that holds.
-
-Every number of a record has to be finite: a record that is NaN is near to nothing, so
-it would make kappa too small. Formulas are in log space, so that nothing underflows to
-kappa = 0.
-
-Sources: Balle, Cherubin and Hayes 2022, Section VII; confidence bounds derived.
+Sources: Balle, Cherubin and Hayes 2022, Section VII; confidence bounds are derived.
 """
 
 import dataclasses
@@ -30,7 +27,7 @@ from dp import bounds, conditional, domain, rates
 from dp.domain import Number, Numbers
 
 Logs = bounds.Logs
-_ROWS = 1024
+_ROWS = 1024  # centres whose distances are computed at once
 # Rounding of a sum or a difference of two numbers: 8 machine epsilons.
 _SLACK = 8 * float(np.finfo(float).eps)
 
@@ -49,7 +46,7 @@ def mse_of_l2(eta: Numbers, d: int) -> np.ndarray:
 
 
 def ball(eta: Numbers, *, d: int, radius: Number) -> Logs:
-    """Return kappa of a prior uniform on a ball: (eta / radius)^d."""
+    """Return log kappa of a prior uniform on a ball; kappa is (eta / radius)^d."""
     eta, d = domain.finite_at_least_0("eta", eta), domain.integer("d", d, 1)
     log_radius = np.log(domain.finite_above("radius", radius, 0))
     with np.errstate(divide="ignore"):
@@ -57,9 +54,10 @@ def ball(eta: Numbers, *, d: int, radius: Number) -> Logs:
 
 
 def gaussian(eta: Numbers, *, d: int, sigma: Number) -> Logs:
-    """Return kappa of a normal prior, sigma^2 I: P(d/2, eta^2 / (2 sigma^2)).
+    """Return log kappa of a normal prior with covariance sigma^2 I.
 
-    P is the regularised lower incomplete gamma function, here in log space.
+    kappa is P(d/2, eta^2 / (2 sigma^2)), with P the regularised lower incomplete gamma
+    function, computed in log space.
     """
     eta, d = domain.finite_at_least_0("eta", eta), domain.integer("d", d, 1)
     log_sigma = np.log(domain.finite_above("sigma", sigma, 0))
@@ -82,7 +80,7 @@ def gaussian_chernoff(eta: Numbers, *, d: int, sigma: Number) -> Logs:
 
 
 def gaussian_covariance(eta: Number, *, variances: Float[np.ndarray, " d"]) -> float:
-    """Bound kappa for a normal prior with these principal variances.
+    """Bound log kappa for a normal prior with principal variances lambda_i.
 
     min over t > 0 of t eta^2 - sum log(1 + 2 t lambda_i) / 2 (Chernoff).
     """
@@ -109,7 +107,7 @@ def gaussian_covariance(eta: Number, *, variances: Float[np.ndarray, " d"]) -> f
 
 
 def cube(eta: Numbers, *, d: int, norm: str = "l2") -> Logs:
-    """Bound kappa of a prior uniform on [0, 1]^d; exact for "linf" or eta <= 1/2."""
+    """Bound log kappa, prior uniform on [0, 1]^d; exact for "linf" or eta <= 1/2."""
     eta, d = domain.finite_at_least_0("eta", eta), domain.integer("d", d, 1)
     domain.choice("norm", norm, ("l2", "linf"))
     with np.errstate(divide="ignore"):
@@ -120,7 +118,7 @@ def cube(eta: Numbers, *, d: int, norm: str = "l2") -> Logs:
 
 
 def sphere(eta: Numbers, *, d: int, guess: str = "anywhere") -> Logs:
-    """Return kappa of a prior uniform on the unit sphere in d dimensions.
+    """Return log kappa of a prior uniform on the unit sphere in d dimensions.
 
     Args:
       eta: the Euclidean distance that counts as success.
@@ -213,7 +211,7 @@ def discrete(
     metric: bool = True,
     given: Shaped[np.ndarray, " points"] | None = None,
 ) -> Discrete:
-    """Return kappa of a prior on finitely many points.
+    """Return log kappa, or bounds of it, of a prior on finitely many points.
 
     Args:
       distances: between all points, in the unit of eta; finite, 0 from each to itself.
@@ -251,7 +249,7 @@ def on_a_line(
     probabilities: Float[np.ndarray, " points"],
     eta: Number,
 ) -> float:
-    """Return the exact kappa of a discrete prior on a line: the best window.
+    """Return the exact log kappa of a discrete prior on a line, by the best window.
 
     Raises: ValueError: an argument outside its range, or sizes that differ.
     """
@@ -273,9 +271,9 @@ def exact_match(
     *,
     given: Shaped[np.ndarray, " points"] | None = None,
 ) -> float:
-    """Return kappa for 0/1 error: the likeliest point's probability.
+    """Return log kappa for 0/1 error; kappa is the likeliest point's probability.
 
-    Its arguments are those of `discrete`.
+    The arguments are those of `discrete`.
     """
     mass = _distribution(probabilities)
     best = sum(mass[members].max() for members in _groups(given, len(mass)))
@@ -285,7 +283,7 @@ def exact_match(
 def side_information(
     log_kappas: Logs, probabilities: Float[np.ndarray, " values"] | None = None
 ) -> float:
-    """Return kappa for an adversary who knows something, such as the target's label.
+    """Return log kappa for an adversary who knows, say, the target's label.
 
     A bound gamma(kappa) is concave in kappa, so that of the mean kappa bounds the mean
     success.
@@ -294,7 +292,6 @@ def side_information(
       log_kappas: (values,), log kappa of the prior given each value that may be known.
       probabilities: the probability of each value; they sum to 1. None: the worst value
         counts, which bounds success for each of them.
-    Returns: log kappa.
     Source: Guerra-Balboa et al. 2026 (arXiv:2603.12142) on why it matters.
     """
     logs = domain.some("log_kappas", domain.log_probability("log_kappas", log_kappas))
@@ -308,12 +305,11 @@ def side_information(
 def gaussian_given(
     eta: Number, *, covariance: Float[np.ndarray, "d d"], known: np.ndarray
 ) -> float:
-    """Bound kappa of a normal prior given some coordinates of the target.
+    """Bound log kappa of a normal prior given some coordinates of the target.
 
     The others are normal around their conditional mean, whatever the values are, with
-    the covariance's Schur complement. Its kappa is bounded by `gaussian_covariance`.
-    Variances are lessened by all that rounding may have added, so that kappa is never
-    too small.
+    the covariance's Schur complement. `gaussian_covariance` bounds its kappa. Variances
+    are lessened by all that rounding may have added, so that kappa is never too small.
 
     Args:
       eta: Euclidean threshold; known coordinates are guessed without error.
@@ -389,7 +385,7 @@ class Empirical:
 def empirical(
     sample: Float[np.ndarray, "images d"], eta: Number, *, confidence: Number = 0.95
 ) -> Empirical:
-    """Bound kappa from independent draws of the prior, by Euclidean distance.
+    """Bound log kappa from independent draws of the prior, by Euclidean distance.
 
     The largest observed frequency is no bound: taking the maximum inflates it, and
     centres among the draws alone deflate it. Upper bound: if kappa is larger than
@@ -425,9 +421,9 @@ def empirical(
 
 
 def empirical_high(n: int, most_neighbours: int, delta: Number) -> float:
-    """Bound kappa, not its log, from above at confidence 1 - delta, from n draws.
+    """Return an upper bound of kappa, not its log, at confidence 1 - delta.
 
-    At most `most_neighbours` other draws are within 2 eta of any of them.
+    Of n draws each has at most `most_neighbours` other draws within 2 eta.
 
     Raises: ValueError: n < 2, most_neighbours not in [0, n), delta not in [0, 1].
     """

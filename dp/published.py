@@ -1,8 +1,9 @@
 """Bound training by its accountant's numbers: epsilon, Renyi, rho or a privacy loss.
 
-For trainings whose noise and batches aren't known, and Laplace noise. `relation` is the
-neighbouring relation that the numbers were computed under (see `bounds`). Users make
-these classes from such numbers.
+These mechanisms are for trainings whose noise and batches aren't known, and for Laplace
+noise. Users make them from such numbers; `histories`, `mechanisms` and `participation`
+make some. `relation` is the neighbouring relation that the numbers were computed under
+(see `bounds`). Theorems and corollaries are those of Balle, Cherubin and Hayes 2022.
 """
 
 import abc
@@ -97,7 +98,7 @@ class PureDP(_Pairs):
         return np.array([float(self.eps)]), np.zeros(1)
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """Return Corollary 3 as the paper prints it, and a sharper bound."""
+        """Return the bound of Corollary 3, and a sharper one (`bounds.pure`)."""
         return {
             "pure": bounds.pure(log_kappa, self.eps, self.relation),
             "Corollary 3": bounds.corollary_3(log_kappa, self.eps),

@@ -1,8 +1,10 @@
-"""Tests of measured attack success against a bound, and exact confidence intervals.
+"""Test measured attack success against a bound, and give exact confidence intervals.
 
-A trial is a fresh target, fresh noise and one attack; thresholds and settings of the
-attack are fixed on other trials. A violation beyond chance means that the bound or the
-noise is wrong, or that the attack knew too much. Seeing no violation proves nothing.
+Runs (`informed.experiment.protection`), audits (`informed.audit.noise_game`), metrics,
+`guessing` and `priors` call these. A trial is a fresh target, fresh noise and one
+attack; thresholds and settings of the attack are fixed on other trials. A violation
+beyond chance means that the bound or the noise is wrong, or that the attack knew too
+much. Seeing no violation proves nothing.
 """
 
 from collections.abc import Callable
@@ -62,7 +64,7 @@ def roc_violations(
     *,
     confidence: Number = 0.95,
 ) -> Float[np.ndarray, " violated"]:
-    """Find thresholds at which true positives are too many for the false ones.
+    """Return the thresholds at which true positives are too many for the false ones.
 
     Needs no kappa: the attack's false-positive rate takes its place.
 

@@ -2,7 +2,7 @@
 
 `rero_bound` takes a mechanism, which says how a training was made private, and kappa,
 the success without the release. It returns the least bound on gamma, the success with
-the release. `informed bound`, runs, `calibration` and `plots` call it.
+the release. `informed bound`, runs, audits, `calibration` and `plots` call it.
 
     import dp
     run = dp.PoissonGaussian(
@@ -81,7 +81,8 @@ def register_bound(name: str, bound: Bound) -> None:
     Args:
       name: what the bound is called in `ReRoBound.by` and `ReRoBound.all`.
       bound: see `Bound`.
-    Raises: ValueError: another registered bound has that name; a mechanism's wins.
+    Raises: ValueError: another registered bound has that name. Where a mechanism has a
+      bound of that name, the mechanism's is reported.
     """
     there = _REGISTERED.get(name, bound)
     # A module that is reloaded registers the same bound again.
@@ -146,14 +147,14 @@ def implied_delta(gamma: Numbers, epsilon: Numbers) -> np.ndarray:
 
 
 def implied_gamma(epsilon: Numbers, delta: Numbers) -> np.ndarray:
-    """Invert `implied_delta`: gamma = (e^eps + delta) / (e^eps + 1)."""
+    """Return gamma where `implied_delta` is delta: (e^eps + delta) / (e^eps + 1)."""
     epsilon = domain.at_least_0("epsilon", epsilon)
     delta = domain.probability("delta", delta)
     return np.asarray((1 + delta * np.exp(-epsilon)) / (1 + np.exp(-epsilon)))
 
 
 def decimal(log_value: float | np.ndarray, *, up: bool = False) -> str:
-    """Write a number by its log, with three digits, also tiny; rounded up if `up`."""
+    """Return e^log_value as text of three digits, also if tiny; rounded up if `up`."""
     if np.isneginf(log_value):
         return "0"
     exponent = int(np.floor(log_value / np.log(10)))
@@ -167,7 +168,7 @@ def decimal(log_value: float | np.ndarray, *, up: bool = False) -> str:
 
 
 def rounded_up(value: float, digits: int) -> str:
-    """Write a number rounded up to significant digits; what isn't finite as it is."""
+    """Return a number as text, rounded up to so many significant digits if finite."""
     if not math.isfinite(value):
         return f"{value:g}"
     context = decimals.Context(prec=digits, rounding=decimals.ROUND_CEILING)

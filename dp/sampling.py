@@ -7,7 +7,8 @@
 
 How batches are drawn decides what the noise protects: gamma is 0.884 here, but 0.0211
 under Poisson sampling. So `assumption` says what a bound assumes of the batches, and
-which mechanism to use if yours aren't drawn so.
+which mechanism to use if yours aren't drawn so. `informed bound` and `informed
+calibrate` make `Batches`, and `calibration` takes them.
 """
 
 import dataclasses
@@ -128,7 +129,7 @@ class Batches:
         )
 
     def assumption(self, run: Run) -> "Assumption":
-        """State what the bound of `mechanism` assumes, and what holds otherwise."""
+        """Return what the bound of `run`, made by `mechanism`, assumes of batches."""
         if self.batch == self.records or self.sampling != "shuffled":
             return assumption(run, epochs=self.epochs)
         any_step = Gaussian(
@@ -160,7 +161,7 @@ class Assumption:
 
 
 def assumption(run: Run | Composition, *, epochs: int | None = None) -> Assumption:
-    """State what a mechanism assumes of the batches.
+    """Return what the bound of a mechanism assumes of the batches.
 
     Args:
       run: one of `Run`, or a `Composition`, which assumes what its parts assume.
@@ -210,7 +211,7 @@ def assumption(run: Run | Composition, *, epochs: int | None = None) -> Assumpti
 
 
 def _allocated(run: RandomAllocation) -> Assumption:
-    """State what secret allocation assumes, and what holds if it is known."""
+    """Return what secret allocation assumes, and what holds if it is known."""
     joins = f"joins one of {run.steps} steps of an epoch, {_times(run.epochs)} in all"
     if run.relation == "replace_one":
         counted = "under replace_one allocation isn't counted as protection"
@@ -231,7 +232,7 @@ def _allocated(run: RandomAllocation) -> Assumption:
 def _instead(
     run: PoissonGaussian | FixedSizeGaussian | RevealedGaussian, epochs: int | None
 ) -> tuple[tuple[str, Gaussian | RevealedGaussian], ...]:
-    """List mechanisms of the same training if batches are drawn otherwise, or known."""
+    """Return (condition, mechanism) pairs: batches are drawn otherwise, or known."""
     q = float(run.sampling_probability)
     if epochs is None:
         # An epoch that drops its incomplete last batch has floor(1 / q) steps. Then the

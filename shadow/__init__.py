@@ -1,7 +1,7 @@
 """Shadow models: data, victims, training algorithms, and what is published of a model.
 
-A factory trains one model on the fixed set D_- and each target z. `reconn` learns
-attacks from such models; `informed` attacks released ones.
+A factory trains many models, each on the fixed set D_- and one target z. `reconn`
+learns attacks from such models; `informed` and `uninformed` attack released ones.
 
 data       images and labels; fixed set, shadow targets, test targets
 sources    data sets by name

@@ -1,4 +1,8 @@
-"""Progress of long loops on stderr: a bar of tqdm, or in a log file a line a minute."""
+"""Show the progress of long loops on stderr: as a bar, or as lines of a log file.
+
+Stores, launchers and long loops of `reconn`, `informed` and `uninformed` call `bar`.
+tqdm draws it; where stderr is no terminal, it prints a line a minute.
+"""
 
 import sys
 from collections.abc import Iterable

@@ -1,4 +1,9 @@
-"""Checks of configurations and arguments, with one-line errors; hashes for records."""
+"""Checks of configurations and arguments, with one-line errors; hashes for records.
+
+All packages but `dp` call this; it builds on `dp.domain`. `build` makes dataclasses of
+settings. `records`, stores and others hash by `fingerprint` and `digest`, and compare
+by `differences`; tables of registered functions tell these apart by `place`.
+"""
 
 import contextlib
 import dataclasses

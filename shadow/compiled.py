@@ -1,4 +1,8 @@
-"""Keep compiled programs on disk: `informed shadow` and Ray workers start faster."""
+"""Keep JAX's compiled programs on disk, so that training starts faster.
+
+`informed shadow` and Ray's workers call `keep_in`. It makes the folder, sets an
+environment variable for workers, and configures JAX for the rest of the process.
+"""
 
 import os
 import stat

@@ -1,7 +1,8 @@
 """Exact and near copies among images, which would make an attack's success trivial.
 
-`data.split` leaves out exact copies, and `informed` counts exact and near ones. Images
-are compared as numbers: 0.0 and -0.0 are one value in two patterns of bits.
+`data` leaves exact copies out of a split, or refuses them; `informed` refuses or counts
+exact copies and counts near ones. Images are compared as numbers: 0.0 and -0.0 are one
+value in two patterns of bits.
 """
 
 import dataclasses
@@ -10,9 +11,9 @@ import hashlib
 import numpy as np
 from jaxtyping import Bool, Float32, Int
 
-# MSE per pixel: a thousandth of the range. Chosen as the error below which an attack's
-# answer counts as exact (`informed.metrics.judging`): an adversary with a nearer copy
-# needs no attack. Rounding and conversions of numbers change less.
+# MSE per pixel: an error of a thousandth of the range, as in `EXACT` of
+# `informed.metrics.judging`, which is relative to the spread of the records. An
+# adversary with a nearer copy needs no attack. Rounding changes numbers by less.
 NEAR = 1e-6
 _ROWS, _TARGETS = 4096, 256  # at a time: memory is their product in float32
 _ROUNDING = 1e-5  # of squared norms, summed in float32; nearer pairs are compared again

@@ -192,7 +192,7 @@ def split(
     balanced: bool = False,
     shadow_pool: Examples | None = None,
 ) -> Split:
-    """Draw the three parts at random, without replacement.
+    """Return the three parts, drawn at random without replacement.
 
     An image that the pool holds twice is drawn once, so no target is known by chance.
     Near copies aren't left out; metrics count them.
@@ -268,7 +268,7 @@ def _relabelled(
 def split_by_indices(
     pool: Examples, *, fixed: np.ndarray, shadow: np.ndarray, test: np.ndarray
 ) -> Split:
-    """Make the three parts from positions that the user chose.
+    """Return the three parts at positions that the user chose.
 
     Raises: ValueError: a position out of range, a position twice, parts that overlap,
       or a test target whose image is in another part too.

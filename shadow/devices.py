@@ -1,7 +1,8 @@
 """The hardware of this machine: cores, caches, memory, JAX devices, determinism.
 
 Commands set devices up before JAX starts (`one_a_core`, `make_deterministic`,
-`cpu_only`); commits of blocks record the `kind` of device.
+`cpu_only`). `width`, `plan` and attacks ask for memory and caches; commits of blocks
+record the `kind` of device. It reads /proc and /sys, and runs nvidia-smi.
 """
 
 import contextlib
@@ -64,7 +65,7 @@ def cache_bound() -> bool:
 
 @functools.cache
 def columns_alike() -> bool:
-    """Test whether matrix products sum all columns in one order, for `parallel`.
+    """Return whether matrix products sum all columns in one order, for `parallel`.
 
     Without AVX-512 the library behind XLA's products on a CPU (oneDNN, jaxlib 0.10)
     sums the last few in another order, in some layouts, at widths from 8 to 8,000:

@@ -3,7 +3,7 @@
 A training algorithm A that is a function of JAX is trained in batches of fixed width,
 one batch per device. On another number of cores or devices, or at another width,
 weights agree to float32 rounding. Any other A trains one model at a time in each worker
-process. `store` makes shadow models by it, runs and audits the released ones.
+process. `store` makes shadow models by it, runs and audits make the released ones.
 
 The factory's key splits into a public part and one private stream per role (shadow or
 released). The public part gives the shared initialisation and a known order of
@@ -213,7 +213,7 @@ class Factory:
         )
 
     def knowledge(self, public: Examples | None = None) -> Knowledge:
-        """Return what Definition 1 lets the adversary of these models know.
+        """Return what the adversary knows by Definition 1 of Balle et al. 2022.
 
         How a seed becomes theta_0 is A's code, so that is known; the seed isn't.
 
@@ -258,7 +258,7 @@ class Factory:
         ids: np.ndarray | None = None,
         bar: tqdm | None = None,
     ) -> Float[np.ndarray, "models params"]:
-        """Train one model per target.
+        """Train one model per target, and return its theta.
 
         Args:
           targets: one z a model, at least one.

@@ -1,4 +1,8 @@
-"""Atomic writing of results and stores: a file is either complete or absent."""
+"""Write files of results and stores in one step: a file is either complete or absent.
+
+Stores, runs, audits, reports, `reconn` and `uninformed` write files by this, and read
+.npz files by it, never by unpickling.
+"""
 
 import contextlib
 import json

@@ -1,6 +1,6 @@
-"""A data set from a folder that has a folder of pictures for each class.
+"""Read a data set from a folder that has a folder of pictures for each class.
 
-`sources` calls `read`, `classes` and `digest`.
+`sources` calls `read`, `classes` and `digest`. Nothing is written.
 
     pictures/cat/1.png
     pictures/dog/7.jpg
@@ -24,7 +24,7 @@ def read(path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
 
     Returns: (whole numbers (pictures, height, width, channels), labels (pictures,),
       which are positions in `classes(path)`).
-    Raises: ValueError: there are no pictures, or they have several sizes.
+    Raises: ValueError: no pictures, a damaged one, or several sizes or depths.
     """
     from PIL import Image
 

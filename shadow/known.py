@@ -1,12 +1,12 @@
 """Attribute inference: the adversary knows part of the target and infers the rest.
 
-At the known pixels the adversary sees how wrong a guess is, and errors of neighbouring
-pixels correlate. So `Known.completed` corrects the unknown pixels of learned attacks
-and the mean image, by a regression of errors there on errors at known pixels. It is
-fitted on images that the adversary knows completely. For the mean image this gives the
-prior's conditional mean, as in `dp.priors.gaussian_given`. Inversion takes the known
-pixels as given. `informed.experiment.pipeline` makes a `Known`, with a mask by
-`rows_of`.
+`informed.experiment.pipeline` makes a `Known`, with a mask by `rows_of`, and attacks
+get it in `threat.Knowledge`. At the known pixels the adversary sees how wrong a guess
+is, and errors of neighbouring pixels correlate. So `Known.completed` corrects the
+unknown pixels of learned attacks and the mean image, by a regression of errors there on
+errors at known pixels. It is fitted on images that the adversary knows completely. For
+the mean image this gives the prior's conditional mean, as in
+`dp.priors.gaussian_given`. Inversion takes the known pixels as given.
 
 Source: Balle et al. 2022, Section II-C.
 """

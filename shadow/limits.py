@@ -1,6 +1,6 @@
-"""Time limits of attacks and audits; all callers are in `informed`.
+"""Limit the time of attacks and audits; all callers are in `informed`.
 
-`seconds` interrupts code by a signal, and a `Clock` only counts.
+`seconds` interrupts the main thread by the signal SIGALRM; a `Clock` only counts.
 """
 
 import contextlib

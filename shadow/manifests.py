@@ -1,9 +1,9 @@
 """The manifest of a shadow store: the file that says how its models were trained.
 
-It is written last, with a checksum of itself. It holds the record (configuration,
-content of the data, versions), sizes, the layout of weights, zarr's metadata, and
-checksums of arrays that are not cut into blocks. `store` makes it (`of`, `put_empty`),
-and `blocks` reads it before all else.
+`store` makes it (`of`, `put_empty`), and `blocks` reads it before all else. It is
+written last, with a checksum of itself. It holds the record (configuration, content of
+the data, versions), sizes, the layout of weights, zarr's metadata, and checksums of
+arrays that are not cut into blocks.
 """
 
 import dataclasses

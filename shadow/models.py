@@ -1,4 +1,7 @@
-"""Weights and targets of models in memory, to learn from; `store` has those on disk."""
+"""Weights and targets of models in memory, to learn from; `store` has those on disk.
+
+`Store.read` gives them, audits make them; `reconn` learns from them, or from a store.
+"""
 
 import dataclasses
 from collections.abc import Iterator

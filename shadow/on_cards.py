@@ -1,7 +1,8 @@
-"""Worker processes for training on GPUs with PyTorch and the like: one per card.
+"""Train on GPUs with PyTorch and the like in worker processes, one per card.
 
-Each process sees one card only. It lives as long as its parent, since it has to import
-its library and open its card.
+`parallel` and `training.foreign` call `run`. Each process sees one card only. It lives
+as long as its parent, since starting one takes long: it has to import its library and
+open its card.
 """
 
 import fcntl

@@ -1,9 +1,10 @@
-"""Parallel runs of a training algorithm A: batched over devices, or in processes.
+"""Run a training algorithm A many times: batched over devices, or in processes.
 
-Runs (rows) go in batches of fixed width, filled with copies of a row that are dropped.
-So the compiled program, and with it a model's bits, never depends on the other models
-of a batch. On some processors bits depend on a row's place in the batch; then its
-number decides the place (`lanes`).
+The factory, `informed.adversary_runs` and inversion make `Runs`, for many targets;
+attacks compile programs of their own by `sharded`. Runs (rows) go in batches of fixed
+width, filled with copies of a row that are dropped. So the compiled program, and with
+it a model's bits, doesn't depend on the other models of a batch. On some processors
+bits depend on a row's place in the batch; then its number decides the place (`lanes`).
 """
 
 import contextlib

@@ -1,14 +1,13 @@
-"""Storage of stores and runs: a folder or a bucket, by a few operations safe on both.
+"""Read and write in a folder or a bucket, by a few operations that are safe on both.
 
-A place holds named contents ("commits/000012.json"). Contents are complete: a name
+Stores (`store`, `blocks`, `manifests`), `plan` and `informed.experiment` call `at`. A
+place holds named contents ("commits/000012.json"). Contents are complete: a name
 appears with all its bytes or not at all. Stores rest on `put_if_absent`: of any number
 of writers, in any processes and on any machines, exactly one succeeds. A folder does it
 by a hard link, a bucket by a conditional put ("If-None-Match: *"), which S3, Google's,
-Azure's and most S3-compatible stores support. `blocks`, `manifests` and
-`informed.experiment` call it.
-
-Temporary errors of a bucket are retried. A retried put whose first answer was lost may
-find its own content: False from `put_if_absent` doesn't say who took the name.
+Azure's and most S3-compatible stores support. Temporary errors of a bucket are retried,
+and a retry may find what the first try has put: False from `put_if_absent` doesn't say
+who took the name.
 
 Buckets are reached by obstore (extra "bucket"). Credentials, endpoint and region come
 from the environment as obstore takes them (AWS_ACCESS_KEY_ID, AWS_ENDPOINT,

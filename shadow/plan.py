@@ -1,9 +1,9 @@
-"""The cost of a shadow data set in time, memory and disk, estimated before it is made.
+"""Estimate what a shadow data set costs in time, memory and disk, before it is made.
 
+`informed.experiment.pipeline` calls this, and `informed shadow plan` prints the result.
 Time is measured on one batch of the real program on this machine, which is trained once
 or twice and dropped. Memory is XLA's account of the program, plus the data. A program
-that doesn't fit is refused before it is run. `informed.experiment.pipeline` calls
-`plan`, and `informed shadow plan` prints the result.
+that doesn't fit is refused before it is run. Nothing is written.
 """
 
 import dataclasses
@@ -52,7 +52,7 @@ class Plan:
 
 
 def plan(factory: Factory, targets: Examples, models: int) -> Plan:
-    """Estimate the cost of `models` models of a factory on this machine.
+    """Return the estimated cost of `models` models of a factory on this machine.
 
     Args:
       targets: targets to measure on; at least one.

@@ -1,6 +1,7 @@
-"""Full float32 matrix products, for the toolkit's own training and for metrics.
+"""Give a function full float32 matrix products, by the decorator `highest`.
 
-JAX's default on a GPU is TF32, with ten bits of mantissa, too few for exact attacks.
+The toolkit's own training, metrics and `uninformed.bilevel` take it. JAX's default on a
+GPU is TF32, with ten bits of mantissa, too few for exact attacks.
 """
 
 import functools

@@ -4,11 +4,10 @@ Every kept result (a store, a stage of a run, a reconstructor, a search) has a r
 with it: the configuration and the versions that decide its numbers. A later run
 compares its record with that one, and refuses to continue where a field differs, so
 that results of different settings are never mixed; `accepting_other_versions` lets
-versions differ. Stores, `reconn.train`, runs, audits and `uninformed` call this.
-
-The versions are those of JAX, of this package and of users' functions, settings of JAX
-that decide random draws, and a revision of each component that took part (`REVISION` in
-its module), which is incremented whenever the same configuration begins to give other
+versions differ. Stores, `reconn.train`, runs, audits and `uninformed` call this. The
+versions are those of JAX, of this package and of users' functions, settings of JAX that
+decide random draws, and a revision of each component that took part (`REVISION` in its
+module), which is incremented whenever the same configuration begins to give other
 numbers. Versions of other packages are only noted.
 """
 
@@ -160,7 +159,7 @@ def require_same(there: Record, wanted: Record, what: str) -> list[str]:
 def claim(
     file: Path, record: Record, what: str, *, begun: bool = True
 ) -> Callable[[], None]:
-    """Write a record where there is none, else compare with the existing one.
+    """Write a record where there is none, else require the existing one to be the same.
 
     Args:
       file, record, what: the JSON file that holds the record; else as `require_same`.

@@ -1,8 +1,7 @@
-"""The released weights of a user's model: named arrays of what training returns.
+"""List the released weights of a user's model: named arrays of what training returns.
 
-Audits call this (`informed.audit.subject` and others).
-
-All of these arrays count as released, and form theta:
+Audits (`informed.audit.subject` and others), attacks on fitted estimators and
+`uninformed.weights_file` call this. These arrays count as released, and form theta:
 
 tree of arrays       its leaves
 PyTorch              parameters and buffers (running statistics are released too); the

@@ -1,6 +1,6 @@
-"""Reading and writing of .safetensors files, which run no code when they are read.
+"""Read and write .safetensors files, which run no code when they are read.
 
-`reconn.reconstructor` writes and reads them, `uninformed` reads.
+`reconn.reconstructor` writes and reads them, `uninformed.weights_file` reads them.
 
 The format is the length of a header, the header as JSON, the numbers. The library
 `safetensors` isn't used because its reader for NumPy cannot load bfloat16. `write` adds

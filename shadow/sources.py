@@ -1,6 +1,7 @@
-"""Load image data sets by name: `shadow.load`, for users, runs and audits.
+"""Load image data sets by name: `shadow.load`.
 
-TFDS sets are read through array_record; TensorFlow is never imported.
+Users, runs, audits and `uninformed.kkt` call it. Sets of TFDS (TensorFlow Datasets) are
+read through array_record; TensorFlow is never imported. Nothing is downloaded.
 """
 
 import functools
@@ -129,7 +130,7 @@ def load_tfds(name: str, *, data_dir: str | os.PathLike | None = None) -> Exampl
     images, labels = [], []
     for split in sorted(builder.info.splits):
         source = builder.as_data_source(split=split)
-        for start in range(0, len(source), 4096):
+        for start in range(0, len(source), 4096):  # rows read at a time
             rows = source.__getitems__(range(start, min(start + 4096, len(source))))
             images += [row["image"] for row in rows]
             labels += [row["label"] for row in rows]

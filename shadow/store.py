@@ -65,8 +65,8 @@ class Store(Blocks):
           block_size: models per block, >= 1; None: that of an existing store, or 512.
           configuration: further JSON-able fields to keep and compare, such as an
             experiment's settings of data and victim.
-          positions: positions of fixed set and targets in their data sets, by name:
-            fixed_indices, shadow_indices, test_indices; `Split.positions`.
+          positions: positions of fixed set and targets in their pools, by name, as
+            `Split.positions` has them.
           dropped: number of copies that the split left out, for reports.
         Raises: ConfigurationMismatchError, VersionMismatchError: an existing store has
           another record; names each field that differs.

@@ -1,11 +1,11 @@
 """The threat model as types: an attack's release, knowledge and reconstruction.
 
 An attack gets what is published (`Release`) and what the adversary knows besides
-(`Knowledge`). It never gets the target, at most its label or known parts. A membership
-attack gets two candidates, and isn't told which is the target.
-
-A release is made out of theta by a view (`shadow.views`). It doesn't hold what the view
-leaves out, so no attack can use that by mistake.
+(`Knowledge`), and returns a `Reconstruction`. `Factory`, runs and audits make the
+first two. An attack never gets the target, at most its label or known parts. A
+membership attack gets two candidates, and isn't told which is the target. A release is
+made out of theta by a view (`shadow.views`). It doesn't hold what the view leaves out,
+so no attack can use that by mistake.
 
 Source: Balle et al. 2022, Definition 1.
 """
@@ -91,7 +91,7 @@ class Release:
 def publish(
     weights: Float[np.ndarray, "models params"], view: View = EVERYTHING
 ) -> Release:
-    """Make the release of models under a view, by default all of their theta.
+    """Return the release of models under a view, by default all of their theta.
 
     Raises: FieldError: NaN or infinity in what is published.
     """

@@ -1,5 +1,8 @@
 """Views of a trained model: the function of theta that is published and attacked.
 
+Runs configure a view by `ViewConfig`, `threat.publish` makes a release by it, and
+`reconn` learns from what it shows of shadow models.
+
 weights   white-box: all of theta, or the layers that are released (Section VI-B), at
           full precision or in fewer bits
 logits    black-box: the model's answers to public images (Section VI-C), or to inputs
@@ -28,9 +31,9 @@ KINDS = ("weights", "logits")
 QUERIES = ("images", "components")
 # Incremented when the same configuration gives other values; see `shadow.records`.
 REVISION = 1
-_MODELS_AT_ONCE = 64
+_MODELS_AT_ONCE = 64  # models whose answers are computed together
 _LEARNT_FROM = 4000  # public images that the components are computed from
-_DEVIATIONS = 30.0
+_DEVIATIONS = 30.0  # see `strong_components`
 
 Weights = Float[np.ndarray, "models params"]
 Features = Float[np.ndarray, "models features"]

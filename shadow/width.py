@@ -36,12 +36,12 @@ _LARGE = ("dot_general", "conv_general_dilated", "concatenate")
 
 
 def models_per_batch(algorithm: Algorithm, fixed: Examples) -> int:
-    """Choose how many models to train at once on one device, a power of two.
+    """Return how many models to train at once on one device, a power of two.
 
     For gradient descent on a CPU the activations of the batch may take twice a core's
     second-level cache (measured: with mini-batches of 512 in different orders, one at a
-    time is two to three times as fast as 32), and four times that with full batches of
-    many images, whose matrix products are faster when they are larger (measured: 32
+    time is two to three times as fast as 32). With full batches of many images, whose
+    matrix products gain by size, they may take four times the cache (measured: 32
     default models at a fixed set of 1,000 are 14 % faster than 16, and 2 % than 64).
     """
     if not algorithm.capabilities.batched:
@@ -58,7 +58,7 @@ def models_per_batch(algorithm: Algorithm, fixed: Examples) -> int:
 def width_for(
     free_bytes: int, bytes_of_width: Callable[[int], int], *, most: int = MOST
 ) -> int:
-    """Choose the largest useful power of two that fits an accelerator's memory.
+    """Return the largest useful power of two that fits an accelerator's memory.
 
     Args:
       free_bytes: memory of one device that may be taken.

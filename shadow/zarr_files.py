@@ -1,8 +1,9 @@
-"""Encoding of a store's arrays as zarr v3 files, in memory: names and bytes, and back.
+"""Encode a store's arrays as zarr v3 files, in memory: names and bytes, and back.
 
-zarr writes the metadata, and chunks are the rows' bytes; `shadow.places` puts them into
-a folder or bucket. So a store is a plain zarr v3 group to any reader, and yet a block
-is never overwritten, which zarr's own stores would do.
+`manifests` and `blocks` call this, and put the files into a folder or bucket by
+`places`. zarr makes the metadata; chunks are the rows' bytes. So a store is a plain
+zarr v3 group to any reader, and yet no worker overwrites another's block, which zarr's
+own stores would do.
 """
 
 import dataclasses

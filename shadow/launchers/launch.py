@@ -1,4 +1,8 @@
-"""How `Store.fill` and `informed shadow` call launchers, which start workers."""
+"""The protocol of launchers, which start the workers that fill stores.
+
+`Store.fill` and `informed.experiment.pipeline` (for `informed shadow` and runs) call a
+launcher; the other files of this folder and users make them.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable

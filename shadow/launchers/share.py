@@ -2,8 +2,8 @@
 
 Workers don't communicate. Every worker makes its share of the blocks, and then blocks
 that are still missing, so that live workers finish the work of dead ones. Any worker
-may die, be restarted or run twice; to resume, start the workers again. `--worker=3/16`
-and `shadow.Share(3, of=16)` make it.
+may die, be restarted or run twice; to resume, start the workers again. `informed shadow
+--worker=3/16` and `shadow.Share(3, of=16)` make it.
 """
 
 import dataclasses

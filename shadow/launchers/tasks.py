@@ -1,15 +1,14 @@
 """Train shadow models on a Ray cluster, for sets that take one machine too long.
 
-`Store.fill(launcher=Ray())` and `--launcher=ray` start it (the extra "cluster"). There
-is one task per block of the store. Tasks and their answers hold numbers and names, no
-arrays: workers write weights to the store. The driver resubmits blocks whose worker or
-node died. A block that raises three times or is lost ten times is set aside and named
-at the end; three blocks set aside end the run. When half of the missing blocks are
-made, a block that takes three times the median is submitted a second time, if a worker
-is free; the first commit stays.
-
-Ray's own retries are off (`max_retries=0`): it would retry forever if workers run out
-of memory, without saying for which block.
+`Store.fill(launcher=shadow.Ray())` and `informed shadow --launcher=ray` call `Ray`. It
+needs the extra "cluster". There is one task per block of the store. Tasks and their
+answers hold numbers and names, no arrays: workers write weights to the store. The
+driver, which is the calling process, resubmits blocks whose worker or node died. A
+block that raises three times or is lost ten times is set aside and named at the end;
+three blocks set aside end the run. When half of the missing blocks are made, a block
+that takes three times the median is submitted a second time, if a worker is free; the
+first commit stays. Ray's own retries are off (`max_retries=0`): it would retry forever
+if workers run out of memory, without saying for which block.
 """
 
 import collections

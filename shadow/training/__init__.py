@@ -1,7 +1,7 @@
 """Training algorithms A, the toolkit's or a user's: records and keys in, weights out.
 
 `algorithm` has the protocol, `gradient_descent` the toolkit's A, `foreign` makes one of
-a user's function.
+a user's function. `Factory` trains models by A, and attacks that train again call A.
 """
 
 from typing import TYPE_CHECKING

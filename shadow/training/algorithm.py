@@ -1,7 +1,8 @@
-"""The protocol of a training algorithm A, for the factory and attacks that retrain.
+"""The protocol of a training algorithm A, for the factory and attacks that train again.
 
-An A that can't be batched runs one model at a time in processes, and one without
-derivatives is differentiated by finite differences of runs.
+`gradient_descent` and `foreign` implement it. An A that can't be batched runs one model
+at a time in processes, and one without derivatives is differentiated by finite
+differences of runs.
 """
 
 import dataclasses

@@ -1,4 +1,8 @@
-"""Losses and mini-batches of `gradient_descent`; counts of private steps."""
+"""Losses and mini-batches of `gradient_descent`; counts of private steps, for bounds.
+
+Attacks that differentiate training take the same losses. `Factory.mechanism` and
+`informed.experiment.protection` call `steps_taken`.
+"""
 
 from collections.abc import Callable
 

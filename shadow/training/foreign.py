@@ -2,13 +2,12 @@
 
     train(images, labels, key) -> weights, as any tree of arrays
 
-`JaxFunction` takes one that JAX can trace: it is batched and differentiated like the
-toolkit's A. `PythonFunction` takes any other, such as one around scikit-learn or
-PyTorch; it runs one model at a time in processes, and gets an integer as its key.
-
-The function's version is part of every record, so that results of two versions are
-never mixed: by default a hash of its source and of what it holds (`versions`), or a
-string of the user's choice.
+Users and audits (`informed.audit.subject`) make them. `JaxFunction` takes a function
+that JAX can trace: it is batched and differentiated like the toolkit's A.
+`PythonFunction` takes any other, such as one around scikit-learn or PyTorch; it runs
+one model at a time in processes, and gets an integer as its key. The function's version
+is part of every record, so that results of two versions are never mixed: by default a
+hash of its source and of what it holds (`versions`), or a string of the user's choice.
 """
 
 import dataclasses
@@ -114,7 +113,7 @@ class JaxFunction(_Function):
 
     @property
     def configuration(self) -> dict[str, Any]:
-        """As of every function, with the precision."""
+        """The function's name and version, who knows its key, and the precision."""
         about = super().configuration["algorithm"]
         return {"algorithm": {**about, "matmul_precision": self.precision}}
 
@@ -172,7 +171,7 @@ class PythonFunction(_Function):
 
     @property
     def capabilities(self) -> Capabilities:
-        """No more than that it can be run."""
+        """Neither batched nor differentiable; the fields say the rest."""
         return self._capable(deterministic=self.deterministic, on_cards=self.on_cards)
 
     def layout(self, fixed: Examples) -> tuple[Slice, ...]:

@@ -1,7 +1,8 @@
 """The toolkit's training algorithm A: gradient descent on a network, a pure function.
 
-The same inputs give the same bits on one kind of device that repeats bits
-(`devices.repeats_bits`), at one width. All randomness comes in as arguments.
+Runs and users make a `GradientDescent`, `Factory` trains models by it, and attacks run
+and differentiate it. The same inputs give the same bits on one kind of device that
+repeats bits (`devices.repeats_bits`), at one width. Randomness comes in as arguments.
 
 The fixed set D_- stays one array for all models. With z the target, the loss is
 (sum over D_- + loss of z) / n, so under `vmap` over z the target is a separate term.
@@ -89,7 +90,6 @@ class GradientDescent:
         float32 rounding.
     Raises: FieldError: a field out of its range, or the victim has no such form.
     Source: Balle et al. 2022, Section V-A; Table V.
-    Checked: tests/shadow/training/test_training.py (a plain optax loop over D_- + z).
     """
 
     victim: Victim
@@ -130,7 +130,7 @@ class GradientDescent:
 
     @property
     def capabilities(self) -> Capabilities:
-        """All capabilities; the configuration decides who knows the randomness."""
+        """How A can be run, and who knows its randomness; the fields decide both."""
         drawn = {"initialisation"}
         if self.batch_size is not None or self.privacy.sampling_probability < 1:
             drawn.add("key")
@@ -219,7 +219,7 @@ class GradientDescent:
         return key
 
     def quiet(self) -> "GradientDescent":
-        """Leave out the noise of private training; clipping and sampling stay."""
+        """Return the same A without its noise; clipping and sampling stay."""
         privacy = dataclasses.replace(self.privacy, noise_multiplier=0.0)
         return dataclasses.replace(self, privacy=privacy)
 
@@ -244,7 +244,7 @@ class GradientDescent:
         return self.losses(params, image, label)[0]
 
     def update(self, state: State, gradient: Params) -> State:
-        """Take one step of the optimiser along a mean gradient."""
+        """Return the state after one step of the optimiser along a mean gradient."""
         params, optimiser_state = state
         step, optimiser_state = self.optimise.update(gradient, optimiser_state, params)
         return optax.apply_updates(params, step), optimiser_state
@@ -274,7 +274,7 @@ class GradientDescent:
         )
 
     def full_batch_epoch(self, state: State, fixed: Fixed, target: Target) -> State:
-        """Take one step on all of D_- + z."""
+        """Return the state after one step on all of D_- + z."""
 
         def loss(params: Params) -> Array:
             total = self.losses(params, *fixed).sum() + self.target_loss(params, target)
@@ -285,7 +285,7 @@ class GradientDescent:
     def mini_batch_epoch(
         self, state: State, fixed: tuple[AnyArray, AnyArray], target: Target, key: Array
     ) -> State:
-        """Take a step on each mini-batch; with groups, fixed images are prepared."""
+        """Return the state after all mini-batches; images are prepared if in groups."""
         images, labels = map(jnp.asarray, fixed)
         num_fixed = len(images)
         groups = self.groups_for(num_fixed)
@@ -320,7 +320,7 @@ class GradientDescent:
         part: Float[Array, " examples"] | None,
         noise_key: Array | None,
     ) -> State:
-        """Step along a noisy sum of clipped gradients; `part` as in `participants`."""
+        """Return the state after a private step; `part` is that of `participants`."""
         private = PrivateSteps(
             victim=self.victim,
             privacy=self.privacy,
@@ -332,7 +332,7 @@ class GradientDescent:
         return self.update(state, jax.tree.map(lambda leaf: leaf / divisor, total))
 
     def train_in_span(self, init: Params, fixed: Fixed, target: Target) -> Params:
-        """Train all full-batch epochs, with the first layer in the span of the data."""
+        """Return the parameters after all full-batch epochs, trained by `gram_form`."""
         assert self.victim.first is not None
         (images, labels), (image, label) = fixed, target
         fixed_loss, target_loss = span_losses(

@@ -1,18 +1,17 @@
 """Full-batch training in the span of the data, for victims with a dense first layer.
 
-`informed.attacks.inversion.span_derivatives` calls all but `train`.
-
-Gradient descent, with or without momentum and weight decay, only ever moves the first
-layer's weights by combinations of training images:
+`gradient_descent` calls `train` where `pays` says that it is less work;
+`informed.attacks.inversion.span_derivatives` calls all but `train`. Gradient descent,
+with or without momentum and weight decay, moves the first layer's weights only by
+combinations of training images:
 
     W = c W_0 + X^T A + Z^T a        X: the fixed set (n, pixels), Z: targets
 
 so A (n, units), a and c can be trained instead of W, by the same optimiser, since it is
 linear: the gradient of A is the gradient of the loss in the products X W. An epoch
 then needs one matrix product with the Gram matrix X X^T, n x n x units, instead of two
-of n x pixels x units: `gradient_descent` trains so where that is less work. The same
-numbers up to rounding: on MNIST at a fixed set of 1,000 the weights end 6e-8 (root mean
-square) from a float64 run, those of the plain form 4e-8, 1.4 times as fast.
+of n x pixels x units. On MNIST at a fixed set of 1,000 that is 1.4 times as fast, and
+weights end 6e-8 from a float64 run, those of the plain form 4e-8 (root mean square).
 
 A target then affects training only through its inner products with the fixed set, the
 initial weights and itself (`Products`). The derivatives of training that inversion
@@ -83,15 +82,14 @@ def train(
     fixed_loss: Callable[[Array], Array],
     target_loss: Callable[[Array], Array],
 ) -> Params:
-    """Minimise fixed_loss + target_loss by full-batch steps.
+    """Return the parameters after full-batch steps on fixed_loss + target_loss.
 
     Args:
       optimise: any optimiser that is linear by `shadow.training.linearity`, which isn't
         checked here.
-      init: parameters of the victim.
+      init: parameters of the victim, from which training starts.
       images, targets: flattened X and Z.
       fixed_loss, target_loss: logits (examples, classes) -> their share of the loss.
-    Returns: parameters of the victim.
     """
     w, rest = split_first(first, init)
     gram = images @ images.T
@@ -147,7 +145,7 @@ def coefficients(
     fixed_loss: Callable[[Array], Array],
     target_loss: Callable[[Array], Array],
 ) -> Coefficients:
-    """Train on inner products alone; arguments as of `train`, and:
+    """Return what training on inner products alone gives; arguments as of `train`, and:
 
     Args:
       rest: initial parameters but for the first layer's weights.

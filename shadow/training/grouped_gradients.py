@@ -68,7 +68,7 @@ def gradient(
 
 
 def total(of_group: Callable[[Cut], Any], like: Any, examples: Cut) -> Any:
-    """Sum trees of arrays, of the shapes of `like`, over groups, one at a time."""
+    """Return the sum over groups of trees of arrays, of the shapes of `like`."""
 
     def add(before: Any, group: Cut) -> tuple[Any, None]:
         return jax.tree.map(jnp.add, before, of_group(group)), None

@@ -17,6 +17,7 @@ from jax.extend.core import Jaxpr, Literal, Var
 
 from shadow.victims import Params
 
+# Names of JAX's operations, by the inputs in which they are linear; see `_keeps`.
 _SUMS = ("add", "sub", "add_any")
 _ALONE = ("neg", "convert_element_type", "copy", "copy_p", "reshape", "squeeze")
 _SCALED = ("mul", "div")

@@ -1,8 +1,8 @@
 """Private steps of gradient descent (DP-SGD): noisy sums of clipped gradients.
 
-`informed.attacks.prior_aware` computes by `PrivateSteps` the releases of every step,
-which the strongest adversary of differential privacy sees. `gradient_descent` trains by
-it.
+`gradient_descent` trains by `PrivateSteps`. `informed.attacks.prior_aware` computes by
+it the releases of every step, which the strongest adversary of differential privacy
+sees. `dp.gradient` clips and adds the noise.
 """
 
 import dataclasses
@@ -44,7 +44,7 @@ class PrivateSteps:
         labels: AnyArray,
         part: Float[Array, " examples"] | None,
     ) -> Params:
-        """Sum clipped gradients; `part` is 1 for examples in the step, else 0."""
+        """Return the sum of clipped gradients; `part` is 1 in the step, else 0."""
         images, labels = jnp.asarray(images), jnp.asarray(labels)
         groups = self.victim.form(self.form)
         size = len(images) if groups is None else groups.size
@@ -94,7 +94,7 @@ class PrivateSteps:
         part: Float[Array, " examples"] | None,
         noise_key: Array | None,
     ) -> Params:
-        """Sum the clipped gradients of the known records and the target, with noise.
+        """Return the noisy sum of clipped gradients of the known records and target.
 
         The noise has standard deviation noise_multiplier * clip_norm. D_- and target
         are summed apart, so that D_- stays one array under `vmap` over targets. `part`

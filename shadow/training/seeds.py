@@ -2,8 +2,8 @@
 
     theta_0 = init(jax.random.key(seed))
 
-Most scripts draw them so, and `gradient_descent` can. An adversary can try all seeds
-(`informed.attacks.seeds`).
+Many scripts draw theta_0 so, and `gradient_descent` can. `informed.attacks.seeds` tries
+all seeds of a `SeedFamily`, which an adversary has as `Knowledge.seeds`.
 """
 
 import dataclasses

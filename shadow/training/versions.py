@@ -1,11 +1,11 @@
-"""Tell whether a user's function has changed since a result was kept: hash its source.
+"""Hash a user's function, to tell whether it has changed since a result was kept.
 
-Provenance records (`shadow.records`) hold the hash. It covers the function's file and
-what it holds: arguments of `partial`, captured variables, attributes of its object, and
-the files of functions and classes among these. It doesn't cover globals computed at run
-time, other imported files, or libraries: where these may change, pass `version=` to
-`JaxFunction` or `PythonFunction`, or where you register the victim. `foreign`,
-registered victims and audits call it.
+`foreign`, audits, and records of victims and attacks that users registered call
+`source_hash`; provenance records (`shadow.records`) hold the hash. It covers the
+function's file and what it holds: arguments of `partial`, captured variables,
+attributes of its object, and the files of functions and classes among these. It doesn't
+cover globals computed at run time, other imported files, or libraries: where these may
+change, give `JaxFunction`, `PythonFunction` or `register_victim` a `version=`.
 """
 
 import contextlib

@@ -1,6 +1,7 @@
 """Victims, the networks under attack: architectures, layers, weights as a vector.
 
-`victim` has the type, `architectures` the toolkit's, `adapters` makes users' ones.
+`victim` has the type, `architectures` builds the toolkit's victims, `adapters` makes
+victims of users' networks. `shadow.training` trains them, runs configure them.
 """
 
 from typing import TYPE_CHECKING

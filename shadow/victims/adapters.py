@@ -1,4 +1,8 @@
-"""Make a `Victim` (pure functions, and weights as a vector) of a user's network."""
+"""Make a `Victim` (pure functions, and weights as a vector) of a user's network.
+
+Users call these as `shadow.from_flax` and so on; `architectures` and
+`uninformed.homogeneous` make their victims by them.
+"""
 
 from collections.abc import Callable
 from typing import Any

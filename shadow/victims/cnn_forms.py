@@ -3,21 +3,18 @@
 The CNN is that of Table VI of Balle et al. 2022. Its forms compute the same logits in
 different ways, so that intermediates fit in the cache or move less. The user picks one
 by name (`GradientDescent.form`, `--form`), or `Victim.form` picks one for the device.
-The rest describes `cnn`, the default on a CPU.
+`architectures` makes them. The rest describes `cnn`, the default on a CPU.
 
 The plain form copies 190 kB of patches per example. For a whole data set they exceed
-the cache, and training waits for memory.
-
-The second convolution is nearly all of the work. Along rows we use Toom-Cook
+the cache, and training waits for memory. The second convolution is nearly all of the
+work. Along rows we use Toom-Cook
 (`toom_cook`), which computes three outputs at a time with 6 products instead of 12.
 Along columns a window of five gives two outputs at once, as one product (80 x 64),
 because products with thin matrices are slow; a fifth of its entries are zeros. In total
 this takes 0.625 of the products and copies 11,520 numbers per example instead of
-36,864.
-
-The first convolution has stride 2, so we compute it as one of 2 x 2 with stride 1 on
-blocks of 2 x 2 pixels. Its output rows are reordered for Toom-Cook: rows whose indices
-agree modulo three lie together.
+36,864. The first convolution has stride 2, so we compute it as one of 2 x 2 with stride
+1 on blocks of 2 x 2 pixels. Its output rows are reordered for Toom-Cook: rows whose
+indices agree modulo three lie together.
 """
 
 import dataclasses
@@ -171,14 +168,14 @@ class _Cnn:
 
 
 def plain(apply: Callable[[Params, Any], Array], size: int) -> Groups:
-    """Take groups of `size` examples through the network's own `apply`."""
+    """Return the form that takes groups of `size` examples through `apply` itself."""
     return Groups(size, jnp.asarray, lambda params: params, apply)
 
 
 def convolutions(
     activation: Callable[[Array], Array], layers: tuple[str, ...]
 ) -> Groups:
-    """Compute the CNN by XLA's own convolutions, which are cuDNN's on a GPU.
+    """Return the form with XLA's own convolutions, which are cuDNN's on a GPU.
 
     Under `vmap` over models they become grouped convolutions, which can be slow. One
     model after another they remain the ordinary convolutions that cuDNN optimises.
@@ -209,7 +206,7 @@ def cnn(
     activation: Callable[[Array], Array],
     layers: tuple[str, ...],
 ) -> Groups:
-    """Build the cache-friendly form: two convolutions of 4 x 4, then dense layers.
+    """Return the cache-friendly form: two convolutions of 4 x 4, then dense layers.
 
     Args:
       image_shape: (height, width, channels), large enough for both convolutions.

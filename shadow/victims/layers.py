@@ -1,7 +1,7 @@
 """Dense and convolution layers of networks, laid out for many models at once.
 
-Dense activations are (features, examples), convolutions (channels, examples, rows,
-columns); see `architectures`.
+`architectures` builds victims of them. Dense activations are (features, examples),
+those of convolutions (channels, examples, rows, columns).
 """
 
 import itertools

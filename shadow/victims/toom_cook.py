@@ -1,6 +1,7 @@
 """Toom-Cook matrices for the CNN victim: a correlation in half the multiplications.
 
-For a kernel g of four taps and inputs x, the outputs
+`cnn_forms` computes the second convolution by them, along rows. For a kernel g of four
+taps and inputs x, the outputs
 
     y_o = sum_k g_k x_(o+k),    o = 0, 1, 2,    k = 0, ..., 3,
 

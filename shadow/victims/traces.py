@@ -1,4 +1,7 @@
-"""Hash what a network or optimiser in JAX computes, to identify it in records."""
+"""Hash what a network or optimiser in JAX computes, to identify it in records.
+
+Victims, `gradient_descent`, `reconn.modules` and `reconn.network` call `digest`.
+"""
 
 import hashlib
 import re

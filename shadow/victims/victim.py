@@ -1,4 +1,7 @@
-"""The `Victim`, a network under attack: its pure functions, and its weights theta."""
+"""The `Victim`, a network under attack: its pure functions, and its weights theta.
+
+`architectures` and `adapters` make victims; training, views and attacks call them.
+"""
 
 import dataclasses
 import functools
@@ -129,6 +132,6 @@ class Victim:
 def accuracy(
     victim: Victim, params: Params, images: ArrayLike, labels: ArrayLike
 ) -> float:
-    """Compute the share of images that the victim classifies correctly, for runs."""
+    """Return the share of images that the victim classifies correctly, for runs."""
     predicted = jnp.argmax(victim.apply(params, images), axis=-1)
     return float(jnp.mean(predicted == labels))

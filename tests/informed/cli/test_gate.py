@@ -101,7 +101,7 @@ def test_what_was_not_shown_to_be_below_the_limit_fails(why):
         run(reconn=rate(0), kernel=rate(2))
         | {"configuration": {"attacks": {"reconn": {}, "inversion": {"targets": 0}}}},
         run(kernel=rate(2), shadow_models=20),
-        run(inversion=rate(2), shadow_models=0, mse=0.07),
+        run(kernel=rate(2), inversion=rate(0), mse=0.06),
     ],
 )
 def test_the_limit_itself_passes(values):
