@@ -1,12 +1,13 @@
 """A trained reconstructor: the attack that `trainer.train` returns, and its files.
 
-It is kept in a folder, never as a pickle, which would run code. The arrays in
-reconstructor.safetensors are standardiser/mean, standardiser/scale, standardiser/clip,
-shrinkage/mean, shrinkage/factor, held_out/errors and, of a network,
-network/MODULE/NAME; of a module other than `mlp` and `transposed_cnn` also program, its
-inference as `jax.export` serialises it; of a refined kernel refinement/weight. The
-points of a kernel regression, which may be gigabytes, are mapped from separate files;
-see `kernel`. run.json has the settings.
+Users, runs and audits call it; users read it back by `load`. It is kept in a folder,
+never as a pickle, which would run code. The arrays in reconstructor.safetensors are
+standardiser/mean, standardiser/scale, standardiser/clip, shrinkage/mean,
+shrinkage/factor, held_out/errors and, of a network, network/MODULE/NAME; of a module
+other than `mlp` and `transposed_cnn` also program, its inference as `jax.export`
+serialises it; of a refined kernel refinement/weight. The points of a kernel regression,
+which may be gigabytes, are mapped from separate files; see `kernel`. run.json has the
+settings.
 """
 
 import dataclasses
