@@ -29,7 +29,7 @@ WINDOW = 3
 _ALIKE = 1e-12
 # Probability, over all looks of `verdict`, of calling chance more than chance.
 _CHANCE = 0.05
-# What stands below a verdict, whatever it is.
+# The sentence that stands below every verdict.
 NO_PROTECTION = (
     "What this attack doesn't find isn't protected: an informed adversary may read it."
 )
@@ -59,7 +59,7 @@ def merged(
     *,
     alike: float = 0.95,
 ) -> Float[np.ndarray, "groups height width channels"]:
-    """Average near copies; groups with the largest multiplier come first.
+    """Return means of near copies, those with the largest multiplier first.
 
     Args:
       alike: NCC above which two candidates count as copies of one point.
@@ -264,7 +264,7 @@ def _matches(
         rows = np.flatnonzero(recovered & (labels == label))
         control = ssim_of_all(nearest[rows], others[other_labels == label])
         recovered[rows] = similarity[rows] > control.max(axis=1, initial=-1.0)
-    # The way round: the target nearest to each candidate.
+    # The other way round: the target nearest to each candidate.
     sources = targets[ncc(images, targets - shift).argmax(axis=1)]
     return Matches(
         images=nearest,

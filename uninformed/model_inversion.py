@@ -4,7 +4,8 @@ THREAT: uninformed: weights, architecture and the range of pixels are known.
 
 `invert` looks for points of extreme output, with a penalty off the range of pixels
 (prototypes of the classes), which need not be training points. `first_layer` returns
-the units' weights as images. `kkt.scoring` compares KKT attacks with both.
+the units' weights as images. `kkt.scoring` compares KKT attacks with both, and `rows`
+lists `invert` as an attack.
 
 Source: Haim et al. 2022, Section 5.4 and Appendix (model inversion after Fredrikson et
 al. 2015).
@@ -69,7 +70,7 @@ def invert(
 def _ascend(
     config: InversionOfModel, network: DenseLayers, points: Array, labels: Array
 ) -> Array:
-    """Make all steps of Adam on the points."""
+    """Return the points after all steps of Adam."""
 
     def leads(points: Array) -> Array:
         return margin.margins(homogeneous.apply(network, points), labels).min(axis=1)

@@ -2,6 +2,7 @@
 
 A training of a million epochs, or a run of the KKT attack, is a `lax.scan` over its
 steps. An interrupted loop continues after the last piece, with the same result.
+`max_margin` and `kkt.descent` call `scan`, at a `Place` that `kkt.experiment` chooses.
 
 Checked: tests/uninformed/test_pieces.py.
 """
@@ -56,7 +57,7 @@ def scan(
     place: Place | None = None,
     tick: Callable[[int], object] | None = None,
 ) -> Any:
-    """Apply carry = step(carry, number) for number in 0 .. steps - 1, compiled.
+    """Return the last carry = step(carry, number) of number in 0 .. steps - 1.
 
     Args:
       step: one step; may be traced.

@@ -88,7 +88,7 @@ def attack_many(
     place: pieces.Place | None = None,
     tick: Callable[[int], object] | None = None,
 ) -> list[KktRun]:
-    """Make several runs at once, one per key, distributed over the devices.
+    """Return the ends of several runs, one per key, which are made at once.
 
     Args:
       network: theta; float32.
@@ -152,7 +152,7 @@ class Attack:
     def __call__(
         self, release: Release, knowledge: Architecture, *, key: Array
     ) -> Candidates:
-        """Attack each release, or refuse an architecture that isn't known."""
+        """Return the candidates for each release; refuse an unknown architecture."""
         require_told(knowledge, "victim")
         assert knowledge.victim is not None
         runs, total = [], len(release) * self.config.steps
@@ -191,7 +191,7 @@ class Run:
         return begin.unknowns, self._optimisers.init(begin.unknowns)
 
     def step(self, carry: tuple, number: Array, begin: Begin) -> tuple:
-        """Make one step, at its slope of the sigmoid."""
+        """Return the state after one step, at the sigmoid's slope there."""
         config = self._config
         if config.restarts:
             due = (number % self._every == 0) & (number > 0)

@@ -1,6 +1,7 @@
 """The loss that the KKT attack minimises, and the start of a run.
 
-`descent` minimises it; `scoring` and `landscape.runs` call `span`.
+`descent` minimises it; `scoring` also calls `span` and `directions`, and
+`landscape.runs` calls `span`.
 
 The terms, with the corresponding equations of Haim et al. 2022:
 

@@ -4,9 +4,8 @@ Scores may use the training images, which no adversary has; `together` and `stab
 do not. The judged run is the one that an adversary would choose, by its loss. Beside
 its counts stand the same counts for held-out images, two baselines, the victim's
 distance from a KKT point, and what its first layer reveals to an adversary who knows
-all activation patterns. `cli.run_commands` calls `execute`.
-
-`execute` is `informed kkt --config=configs/kkt.py --workdir=DIR`.
+all activation patterns. `informed.cli.run_commands` calls `execute` for `informed kkt`;
+it writes results.json and two pictures into the work folder.
 
 Checked: tests/uninformed/kkt/test_scoring.py.
 """

@@ -63,7 +63,10 @@ def conclude(
 
 
 def of_method(names: Sequence[str], measured: Measured) -> Conclusions:
-    """Check conclusions a, b, c, d and g for one method."""
+    """Check conclusions a, b, c, d and g for one method.
+
+    The limits of b and c, a tenth and a half of the distance `far`, are ours.
+    """
     at = _lookup(names, measured)
     along = {share: mixtures.name(share, 1.0) for share in (0.0, 0.25)}
     stays = at("partition", "partition")

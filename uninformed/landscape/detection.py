@@ -1,8 +1,6 @@
 """Test whether an adversary can recognise recovered training images, by ROC curves.
 
-`study` calls it.
-
-Attacks end at many images, some of which are recovered training
+`study` calls it. Attacks end at many images, some of which are recovered training
 images and most are not. An uninformed adversary can compute three scores of an image:
 
 parameters  misfit of the run's images, such as the distance of weights trained on them

@@ -159,7 +159,7 @@ def run(
     *,
     progress: bool = True,
 ) -> Outcomes:
-    """Run one method from all starts.
+    """Return the outcomes of one method from all starts, run or read.
 
     Raises: ConfigurationMismatchError: the folder holds another landscape.
     """
@@ -290,7 +290,7 @@ def _kkt(
     file = workdir / "network.npz"
     network = kkt_experiment.victim(experiment, images, file, progress=progress)
     mean = images.mean.ravel()
-    key = jax.random.fold_in(jax.random.key(config.seed), 2)
+    key = jax.random.fold_in(jax.random.key(config.seed), 2)  # kkt_experiment.ATTACKS
     size = float(homogeneous.squared_norm(network))
 
     def attack(batch: np.ndarray) -> Mapping[str, Any]:
