@@ -330,7 +330,7 @@ def matching(
 ) -> Ended:
     """Return where gradient matching ends: at points with theta* stationary.
 
-    Problem (3). The arguments are those of `attack`. The search ends by the tolerance on |grad E|.
+    Problem (3), with the arguments of `attack`. It ends by the tolerance on |grad E|.
     """
     adam = _adam(config)
 
