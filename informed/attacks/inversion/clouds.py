@@ -1,7 +1,7 @@
 """Least squares by clouds of training runs: for functions with kinks or no derivatives.
 
 `cloud_search` calls it: the function maps coordinates of an image, in standard
-deviations, to trained weights; the aim are the released ones. A *cloud* is a set of
+deviations, to trained weights; the aim is the released ones. A *cloud* is a set of
 random points around the present guess at which the function is run. Near a kink, a
 derivative is the slope of one piece only. A step needs the slope on the scale of the
 present error, so we regress the cloud's values on its points (`cloud_regression`). As
@@ -11,8 +11,8 @@ The step starts from the regression's own value at the centre, which averages ov
 kinks. Candidates along the step and the cloud's points are compared by running them.
 Many small gains in a small cloud may be fitted noise, far from the solution. When
 progress stalls, we cast a large cloud around the best point so far and continue from
-there, even if that is farther away ("heating"). We then also try likely points, such
-as whole levels, at one to four times the step's standard error.
+there, even if that is farther away ("heating"). We then also try likely points, such as
+whole levels, at one to four times the step's standard error.
 
 Source: ours.
 """

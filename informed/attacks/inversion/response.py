@@ -1,8 +1,8 @@
 """Fast derivatives of the weights in the target, for inversion of large trainings.
 
-One target z among thousands of known points (D_-) moves the trained weights little. So
-we linearise the gradient of D_- around training on D_- alone, which is at theta_t after
-t steps:
+`span_derivatives` uses a `Response` where it `pays`. One target z among thousands of
+known points (D_-) moves the trained weights little. So we linearise the gradient of D_-
+around training on D_- alone, which is at theta_t after t steps:
 
     g(theta_t + delta) = g(theta_t) + H_t delta
 
@@ -102,7 +102,7 @@ def trajectory_of(
     images: Array,
     labels: Array,
 ) -> Trajectory:
-    """Train on D_- alone; traced. Arguments as of `Response`, `rest` flat."""
+    """Return the path of training on D_-. Arguments as of `Response`, `rest` flat."""
 
     def step(state: tuple, _: None) -> tuple[tuple, Trajectory]:
         here, optimiser_state = state
@@ -151,13 +151,12 @@ def moved_by(
     target: Target,
     label: Array,
 ) -> Moved:
-    """Train a target against the response of D_-; traced.
+    """Return a target's change of all parameters, to which D_- responds; traced.
 
     Args:
-      shared: the trajectory without its weights; H_t (steps, size, size); the change of
-      W^T
-        by training on D_-, in the first directions (steps, units, rank); the first
-        layer's outputs for the image of `around` (steps, units).
+      shared: the trajectory without its weights; H_t (steps, size, size); the change
+        of W^T by training on D_-, in the first directions (steps, units, rank); the
+        first layer's outputs for the image of `around` (steps, units).
       target: moved away from `around` by derivatives.
     """
     trajectory, hessians, leading, outputs = shared

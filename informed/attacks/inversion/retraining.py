@@ -3,8 +3,8 @@
 Randomness of A that the adversary doesn't know is drawn `draws` times, and the weights
 theta are the mean over the draws. Noise of private training is omitted instead, which
 gives the same mean to first order. More draws measure how theta scatters. Subclasses
-add derivatives of the whole training run, by `derivatives` or `finite_differences`.
-`membership_attacks` uses it too.
+add derivatives of the whole training run: `derivatives` and `finite_differences`. The
+inversion trains through them, and `membership_attacks` through `Retraining` itself.
 """
 
 import functools

@@ -1,7 +1,8 @@
 """Gaussian models of the noise in released weights theta, which weight the residuals.
 
-To *whiten* a difference of theta is to scale it by the noise, so that noise alone gives
-entries of variance 1.
+`certificate` and `solving` use `Independent` noise, `solving` also `Projected`, and
+`cloud_regression` `Correlated` noise. To *whiten* a difference of theta is to scale it
+by the noise, so that noise alone gives entries of variance 1.
 """
 
 import dataclasses

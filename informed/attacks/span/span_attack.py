@@ -87,7 +87,7 @@ class SpanAttack(OneByOne):
     def each(
         self, release: Release, knowledge: Knowledge, *, key: Array
     ) -> Iterator[Reconstruction]:
-        """Attack one release after the other; needs fixed and algorithm.
+        """Yield the target of one release after the other; needs fixed and algorithm.
 
         Layers that don't start at zero also need the initialisation. Uses labels.
 

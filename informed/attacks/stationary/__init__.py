@@ -1,4 +1,6 @@
-"""Reconstruct a converged network's target without the seed: all gradients sum to zero.
+"""Reconstruct the target of a converged network, whose gradients add up to zero.
+
+Runs play it as `stationary`. It needs no seed.
 
 stationary_attack  the attack: closed form, then the most probable target
 gradients          gradients and Hessian of the penalised loss, and how much is left
