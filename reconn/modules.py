@@ -3,7 +3,7 @@
 `network`, `refined`, `reconstructor` and `informed.experiment.feasible` call `build`;
 `steps` trains what it returns, and the discriminator if the loss has one.
 
-A user hands `reconn.Network` a module:
+`build` turns what a user hands to `reconn.Network` into pure functions (`Pure`):
 
     a Haiku function (inputs, *, training) -> images
     a pair (init, apply): init(key, inputs, training=...) -> params and
@@ -11,8 +11,6 @@ A user hands `reconn.Network` a module:
     a builder: an object with build(layout), which returns one of the two; see
         `reconn.input_layout`. There are `reconn.mlp` (Table V of Balle et al. 2022),
         `reconn.transposed_cnn` (Table VII) and `reconn.residual_cnn`
-
-`build` turns all of them into pure functions (`Pure`).
 """
 
 import dataclasses

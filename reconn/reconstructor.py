@@ -6,8 +6,7 @@ standardiser/mean, standardiser/scale, standardiser/clip, shrinkage/mean,
 shrinkage/factor, held_out/errors and, of a network, network/MODULE/NAME; of a module
 other than `mlp` and `transposed_cnn` also program, its inference as `jax.export`
 serialises it; of a refined kernel refinement/weight. The points of a kernel regression,
-which may be gigabytes, are mapped from separate files; see `kernel`. run.json has the
-settings.
+maybe gigabytes, are mapped from separate files; see `kernel`. Settings: run.json.
 """
 
 import dataclasses

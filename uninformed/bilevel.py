@@ -18,8 +18,7 @@ p and theta(x) held fixed. The paper prints the other sign. `matching` is its pr
 put under `vmap`.
 
 Source: Runkel et al. 2024, equations (2), (3), (7).
-Checked: tests/uninformed/test_bilevel.py (autodiff through the closed form to 1e-6;
-finite differences; an affine victim's updates stay in a span of two directions).
+Checked: tests/uninformed/test_bilevel.py (autodiff to 1e-6; finite differences).
 """
 
 import dataclasses

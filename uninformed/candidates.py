@@ -10,7 +10,6 @@ control: the same count for as many images that were never trained on. `verdict`
 a sentence what can be told from that control; docs/kkt.md defines every name.
 
 Source: Haim et al. 2022, Section 5.2 and Appendix B.3; the control is ours.
-Checked: tests/uninformed/test_candidates.py.
 """
 
 import dataclasses

@@ -1,27 +1,22 @@
 """Train victims of the KKT attack until they are near a KKT point of max margin.
 
-`kkt.experiment` calls `train`; `kkt` and `model_inversion` also use `margins`.
-
-Gradient descent converges like 1 / log(steps). These phases, of loss L and
-weights theta, are faster; the first two have the same limits:
+`kkt.experiment` calls `train`; `kkt` and `model_inversion` also use `margins`. Gradient
+descent converges like 1 / log(steps). These phases, of loss L and weights theta, are
+faster; the first two have the same limits:
 
 fitting       gradient descent on log L instead of L, which is gradient flow at another
               speed (Lyu & Li 2020), with steps of at most `largest_step` |theta|
 sphere        after fitting: ascent of the soft least margin of theta / |theta|, ever
-              sharper, with steps that shrink to 0; the norm is restored so that the
-              least margin is 1, and layers end with equal norms
-weight_decay  or after fitting: descent of L + lambda / 2 |theta|^2, whose stationary
-              points are theta = -1 / (n lambda) sum of dL_i, for any loss; only after
-              fitting, because theta = 0 is a minimum too
+              sharper; at the end the norm is set so that the least margin is 1
+weight_decay  or after fitting, since theta = 0 is a minimum too: descent of
+              L + lambda / 2 |theta|^2, whose minima are sums of gradients, for any loss
 
 Gradients of the first layer lie in the span of the points. With fewer points than
-inputs the network is therefore trained on their coordinates in an orthonormal basis,
-which is the same up to rounding, except for Adam (`weight_decay`). Initial weights
-outside the span are only scaled.
+inputs, training uses their coordinates in an orthonormal basis: the same up to
+rounding, except for Adam (`weight_decay`). Weights off the span are only scaled.
 
 Source: Haim et al. 2022, Section 3; Buzaglo et al. 2023 (weight decay).
-Checked: tests/uninformed/test_max_margin.py (training without the span; identities of
-KKT points; layer norms conserved).
+Checked: tests/uninformed/test_max_margin.py (the same without the basis; KKT points).
 """
 
 import dataclasses

@@ -9,8 +9,7 @@ lists `invert` as an attack.
 
 Source: Haim et al. 2022, Section 5.4 and Appendix (model inversion after Fredrikson et
 al. 2015).
-Checked: tests/uninformed/test_model_inversion.py (a linear network, whose extremes are
-the corners of the box).
+Checked: tests/uninformed/test_model_inversion.py (extremes of a linear network).
 """
 
 import dataclasses

@@ -3,8 +3,6 @@
 A training of a million epochs, or a run of the KKT attack, is a `lax.scan` over its
 steps. An interrupted loop continues after the last piece, with the same result.
 `max_margin` and `kkt.descent` call `scan`, at a `Place` that `kkt.experiment` chooses.
-
-Checked: tests/uninformed/test_pieces.py.
 """
 
 import dataclasses

@@ -14,11 +14,8 @@ multipliers   Haim et al. 2022: theta = sum_i lambda_i y_i grad Phi(x_i), lambda
 signed        Buzaglo et al. 2023: any loss with weight decay, coefficients s_i of any
               sign, one an output, and no labels
 
-Our additions are fields of `KktConfig`: one margin for all candidates, a slope of the
-sigmoid that grows, restarts, and the span of the first layer's weights among them.
-
-Without biases, a shorter point with a larger multiplier is equivalent, so only biases
-determine lengths.
+One margin for all candidates, a sigmoid that grows steeper, restarts and the search in
+the first layer's span are ours (`KktConfig`). Only biases determine a point's length.
 
 Sources: Haim et al. 2022, equations (6) to (9), Appendix B; Buzaglo et al. 2023.
 Checked: tests/uninformed/kkt/test_descent.py (the published losses, written plainly).

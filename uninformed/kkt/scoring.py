@@ -6,8 +6,6 @@ its counts stand the same counts for held-out images, two baselines, the victim'
 distance from a KKT point, and what its first layer reveals to an adversary who knows
 all activation patterns. `informed.cli.run_commands` calls `execute` for `informed kkt`;
 it writes results.json and two pictures into the work folder.
-
-Checked: tests/uninformed/kkt/test_scoring.py.
 """
 
 from collections.abc import Mapping

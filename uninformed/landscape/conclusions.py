@@ -63,14 +63,11 @@ def conclude(
 
 
 def of_method(names: Sequence[str], measured: Measured) -> Conclusions:
-    """Check conclusions a, b, c, d and g for one method.
-
-    The limits of b and c, a tenth and a half of the distance `far`, are ours.
-    """
+    """Check conclusions a, b, c, d and g for one method."""
     at = _lookup(names, measured)
     along = {share: mixtures.name(share, 1.0) for share in (0.0, 0.25)}
     stays = at("partition", "partition")
-    far = at("truth", "partition")
+    far = at("truth", "partition")  # b and c ask for 0.1 and 0.5 of it: limits of ours
     fit = min(max(FITS, 2 * at("distance_relative", "truth")), _AT_MOST)
     return {
         "a": _conclusion(

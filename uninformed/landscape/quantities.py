@@ -11,8 +11,8 @@ every control. SSIM is in windows of 7 pixels. As the KKT attack finds images on
 a factor, it is the larger of the clipped and the stretched image's. L2 distances are to
 the image that is nearest by SSIM.
 
-Source: Runkel et al. 2024, Table 1, Section 4.5; the paper leaves "structurally most
-similar" open. The controls are ours.
+Source: Runkel et al. 2024, Table 1, Section 4.5. The controls and the choice of SSIM
+are ours.
 """
 
 import numpy as np

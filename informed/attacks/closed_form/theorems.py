@@ -10,9 +10,9 @@ Objective: sum_i [b(s_i) - y_i s_i] + (penalty / 2) |theta|^2 + (intercept_penal
 t^2, where s_i = <x_i, theta> + t for coefficients theta and intercept t, and b' is the
 mean function. All in float64.
 
-Source: Balle et al. 2022, Theorem 1 and Theorem 8. Differs from the printed Theorem 1:
-in the label's formula the penalty term is added to the sum of residuals, not multiplied
-with it; and the penalty here is half that of lambda |theta|^2.
+Source: Balle et al. 2022, Theorems 1 and 8. In the label's formula the penalty term is
+added to the sum of residuals, not multiplied with it as printed in Theorem 1; and the
+penalty here is half that of lambda |theta|^2.
 """
 
 import dataclasses

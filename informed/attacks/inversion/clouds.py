@@ -9,12 +9,9 @@ the guess improves, the cloud shrinks.
 
 The step starts from the regression's own value at the centre, which averages over
 kinks. Candidates along the step and the cloud's points are compared by running them.
-Many small gains in a small cloud may be fitted noise, far from the solution. When
-progress stalls, we cast a large cloud around the best point so far and continue from
-there, even if that is farther away ("heating"). We then also try likely points, such as
-whole levels, at one to four times the step's standard error.
-
-Source: ours.
+When progress stalls, we cast a large cloud around the best point so far and continue
+from there, even if that is farther away ("heating"). We then also try likely points,
+such as whole levels, at one to four times the step's standard error. Source: ours.
 """
 
 import dataclasses

@@ -3,8 +3,7 @@
 `training_inversion` asks for them. By derivatives most targets are reached from the
 mean image of their class, so that comes first. Outliers, which no mean image resembles,
 are reached from the next starts: guesses by a regression on a few trainings on known
-images, shared by all releases. The search without derivatives (`clouds`) begins with
-these guesses.
+images. The search without derivatives (`cloud_search`) begins with these guesses.
 """
 
 from collections.abc import Iterator, Sequence

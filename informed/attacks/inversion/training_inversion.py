@@ -5,20 +5,16 @@ its initialisation theta_0 and the order of mini-batches. Uses public images. Wh
 release: the weights theta. The label may be unknown. The registry builds it by `make`;
 users call `informed.Inversion`.
 
-If A is deterministic, the target z is a solution of
-
-    min_z |A(D_- + z) - theta|^2
-
-by damped Gauss-Newton through the whole training run, or by clouds of trainings; see
-docs/inversion.md. At the true target the residual is the rounding noise of A, which the
+If A is deterministic, the target z minimises |A(D_- + z) - theta|^2. It is found by
+damped Gauss-Newton through the whole training run, or by clouds of trainings; see
+docs/inversion.md. At the true target the residual is the rounding of A, which the
 adversary measures by training again. So they know *without the target* whether the
 reconstruction is exact (`certificate`).
 
 If the released numbers are rounded (`Release.deviations`) or A has unknown randomness,
-residuals are weighted by the covariance of that noise (for randomness, estimated by
-training repeatedly), and we find the maximum a posteriori with a Gaussian prior. Its
-posterior variance is reported as `expected_mse`. If theta_0 is unknown but the family
-of its seed is known, the seed of each release is searched first.
+residuals are weighted by the covariance of that noise, and the result is the most
+probable target under a Gaussian prior; `expected_mse` is its posterior variance. The
+seed of an unknown theta_0 is searched first, if the family of seeds is known.
 
 Source: ours. The key draws the unknown randomness of A and further starts; all else is
 deterministic.

@@ -3,8 +3,7 @@
 A dense first layer shows the direction of the missing row's part off (orthogonal to)
 the span of the known rows. This needs more features than known rows; networks also need
 code and seed. Runs and audits play `SpanAttack` as `span`, `closed_form.pipelines`
-reads linear models by `linear_fit`, and users call the rest. docs/span.md has the
-proof.
+reads linear models by `linear_fit`, users call the rest. docs/span.md has the proof.
 
 direction      `read`: the direction and its error; `rank`: candidates by angle to it
 basis          projections off the span

@@ -9,9 +9,7 @@ seed unless the layer starts at zero.
 If columns take few values (*levels*), these complete the direction to a row. Otherwise,
 or if that fails, a search by training on guesses (`guess_search`) looks for the n + 1
 numbers that n known records leave open. There is no search for tables, nor if the layer
-shows several directions. Without a row the guess is the mean of D_-.
-
-Source: ours.
+shows several directions. Without a row the guess is the mean of D_-. Source: ours.
 """
 
 import dataclasses
