@@ -39,7 +39,7 @@ Votes = Float[np.ndarray, "models labels"]  # outputs of the label regression
 # Incremented when the same configuration gives other results; see `shadow.records`.
 REVISION = 5
 SUMS = "sha256.json"  # written last, so it marks a complete folder
-_QUERIES_AT_ONCE = 2048
+_QUERIES_AT_ONCE = 2048  # models per call of the label regression; bounds memory
 _TRIED = 1000  # models of a label on which ridges are tried, at most
 _LEFT_OUT = ("votes", "first", "second")  # fields of `LeftOut` with a file each
 _VARIES = 1e-3  # of the largest variance; features below it don't predict labels

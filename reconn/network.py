@@ -37,7 +37,7 @@ from shadow.victims.traces import digest
 
 # Incremented when the same configuration gives other results; see `shadow.records`.
 REVISION = 4
-_PREDICT_BATCH = 1024
+_PREDICT_BATCH = 1024  # models per call of a trained network; bounds memory
 # Least time between checkpoints: in seconds, and as a multiple of the time that saving
 # takes, 9 s for 113 million parameters, their moments and the best (an epoch: 10 s).
 _CHECKPOINT_SECONDS, _CHECKPOINT_SHARE = 30.0, 10.0

@@ -33,7 +33,7 @@ from shadow.records import NotMadeError, Record, VersionMismatchError
 from shadow.threat import Knowledge, Reconstruction, Release
 
 FILE = "reconstructor.safetensors"
-_NETWORK, _PROGRAM = "network/", "program"
+_NETWORK, _PROGRAM = "network/", "program"  # how its arrays' names begin; one name
 _METHODS: dict[str, type[Kernel | Network | Refined]] = {
     method.kind: method for method in (Kernel, Network, Refined)
 }

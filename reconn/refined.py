@@ -30,7 +30,7 @@ from shadow import checks
 # Incremented when the same configuration gives other results; see `shadow.records`.
 REVISION = 1
 _LOOKS = 2  # guesses that a row of inputs has: the kernel's last look, and its first
-_ROWS_AT_ONCE = 2048
+_ROWS_AT_ONCE = 2048  # models; bounds memory
 Rows = Float32[np.ndarray, "models inputs"]
 
 

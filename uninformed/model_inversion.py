@@ -40,8 +40,8 @@ class InversionOfModel:
     Attributes:
       count: number of points, in equal shares of the classes.
       steps: number of steps of Adam.
-      prior_weight: weight of squared distances of pixels, which are less their mean,
-        from [-1, 1], in units of the standard deviation of leads at the start.
+      prior_weight: weight of squared distances from [-1, 1] of pixels minus the mean
+        image, in units of the standard deviation of leads at the start.
     """
 
     count: int = 100

@@ -21,7 +21,7 @@ from shadow.records import Record, require_same
 
 # Number of pieces: an interruption loses at most 2 %, and writing takes little time.
 _PIECES = 50
-_ABOUT, _DONE = "about", "done"
+_ABOUT, _DONE = "about", "done"  # arrays of the file: the record, the steps made
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -54,7 +54,7 @@ def find(name: str) -> Row:
     return _ROWS[name]
 
 
-_NOISE = (
+_NOISE = (  # the remedy that several rows name
     "only noise in training bounds it (DP-SGD, `informed calibrate`); a secret seed is"
     " no guarantee: seeds of 32 bits can be searched"
 )

@@ -136,7 +136,7 @@ class Outcomes:
         for `kkt` the squared relative deviation of its output from the margin.
       slope_norm: |grad E| at the end of the last lower solve, (starts,); 0 for `kkt`.
       basis: orthonormal rows that span the first layer's weights, (rank, inputs); None
-        where that layer has one unit.
+        for affine victims, and where the weights span all inputs.
       centre: the point subtracted from all points before the first layer, (inputs,).
     """
 

@@ -77,7 +77,7 @@ class Inversion(OneByOne):
             the release's seed is recovered. Uses public, labels and known if given.
           first: the release to begin at.
         Yields: images, not clipped to [0, 1]; labels and their margins; squared
-          residuals; certified; expected_mse.
+          residuals; certified; exact_if_levels; expected_mse; trainings.
         Raises: ValueError: needed knowledge is None, the weights are of another victim,
           or there isn't one label per release.
         """
