@@ -68,7 +68,7 @@ def train(
         folder; names each field that differs, of a store's factory as well.
       FieldError: a `start` of another architecture, an invalid module, several
         processes without a `workdir` or for a kernel, which one process fits.
-      ValueError: fewer than two shadow models, or than method.models.
+      ValueError: fewer than three shadow models, or than method.models.
     """
     begin, processes = None, jax.process_count()
     if processes > 1 and (workdir is None or not isinstance(method, Network)):

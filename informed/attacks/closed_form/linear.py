@@ -41,7 +41,7 @@ from informed.attacks.impossible import ReconstructionImpossibleError
 _PRECISION = 1e-6
 # Estimators that `reconstruct` takes.
 _GLMS = ("LinearRegression", "Ridge", "LogisticRegression", "PoissonRegressor")
-_REAL_LABELS = ("LinearRegression", "Ridge")  # those whose labels aren't classes
+_REAL_LABELS = ("LinearRegression", "Ridge")  # with labels that are real numbers
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
