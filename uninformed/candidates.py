@@ -211,7 +211,7 @@ def match(
     mean: Float[np.ndarray, "height width channels"] | None = None,
     share: float = 1.0,
 ) -> Matches:
-    """Compare candidates with the training images, and with held-out ones.
+    """Return how candidates match the training images, and held-out ones.
 
     Matching is by NCC, on images without the mean; then the mean is added, images are
     stretched, and compared by SSIM, as in the public code.

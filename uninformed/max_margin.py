@@ -127,7 +127,7 @@ def train(
     *,
     place: pieces.Place | None = None,
 ) -> DenseLayers:
-    """Train a network on the points, deterministically and in its precision.
+    """Return a network trained on the points, deterministically, in its precision.
 
     Args:
       network: the initial network, as `homogeneous.init` draws it.
@@ -201,7 +201,7 @@ def signs(labels: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
 
 
 def equal_shares(count: int, classes: int) -> Int[Array, " count"]:
-    """Label `count` points in equal shares, one class after the other."""
+    """Return labels of `count` points in equal shares, one class after the other."""
     return jnp.arange(count) * classes // count
 
 
@@ -237,7 +237,7 @@ class _Training:
     labels: Array
 
     def run(self, state: State, place: pieces.Place | None) -> State:
-        """Run the fitting phase, then the route."""
+        """Return the state after the fitting phase and the route."""
         config, steps = self.config, self.config.route_steps
 
         def of(phase: str) -> pieces.Place | None:
@@ -255,7 +255,7 @@ class _Training:
 
     @property
     def adam(self) -> optax.GradientTransformation:
-        """Return the optimiser of the route "weight_decay"."""
+        """The optimiser of the route "weight_decay"."""
         steps = max(self.config.route_steps, 1)
         return optax.adam(optax.cosine_decay_schedule(self.config.route_rate, steps))
 
@@ -280,7 +280,7 @@ class _Training:
         return jax.tree.map(lambda leaf: factor * leaf, state)
 
     def fit(self, state: State, number: Array) -> State:
-        """Make a descent step of bounded length, unless `least_loss` is reached."""
+        """Return the state after a bounded descent step, none below `least_loss`."""
         config, points, labels = self.config, self.points, self.labels
         if (size := config.batch_size) is not None:
             epoch, place = jnp.divmod(number, len(points) // size)
@@ -305,7 +305,7 @@ class _Training:
         return jax.tree.map(lambda leaf, part: leaf - rate * part, state, slope)
 
     def ascend(self, state: State, number: Array) -> State:
-        """Make an ascent step on the soft least margin, on the unit sphere."""
+        """Return the state after an ascent of the soft least margin, on the sphere."""
         config = self.config
         share = (number / config.route_steps).astype(self.rest.dtype)
         least = jnp.abs(self.margins(state).min())
@@ -320,7 +320,7 @@ class _Training:
         return self.normalised(moved)
 
     def decay(self, carry: tuple, _: Array) -> tuple:
-        """Make a step of Adam on the loss with weight decay."""
+        """Return the state after a step of Adam on the loss with weight decay."""
 
         def penalised(state: State) -> Array:
             outputs = homogeneous.apply(state.network, self.points)

@@ -96,7 +96,7 @@ def attacked(
     weights: Path | None = None,
     progress: bool = True,
 ) -> Attacked:
-    """Train and attack, or read finished results from the folder.
+    """Return a victim and the attacks on it, made or read from the folder.
 
     Args:
       weights: a file of weights that are attacked instead; see `foreign`.
@@ -135,7 +135,7 @@ def key_of(experiment: Uninformed, use: int) -> Array:
 def victim(
     experiment: Uninformed, images: VictimImages, file: Path, *, progress: bool = True
 ) -> DenseLayers:
-    """Train the network, or read it from `file`.
+    """Return the network, trained or read from `file`.
 
     Raises: ConfigurationMismatchError, VersionMismatchError: the file holds another.
     """

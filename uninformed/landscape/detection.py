@@ -122,7 +122,7 @@ def uninformed(
 def informed(
     sets: Sets, starts: Mapping[str, np.ndarray], decay: float
 ) -> DetectionScores:
-    """Score by the distance after retraining, each image in turn the target.
+    """Return scores by the distance after retraining, each image in turn the target.
 
     An informed adversary knows the other images, and theta of an affine victim. The
     true image is the closed form's solution; false ones are the starts, and held-out

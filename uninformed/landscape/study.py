@@ -145,7 +145,7 @@ def _rounded(value: Any) -> Any:
 
 
 def _table(results: Mapping[str, Any], methods: Sequence[str]) -> str:
-    """Write results as lines: Table 1 and more columns, conclusions, AUC."""
+    """Return results as lines: Table 1 and more columns, conclusions, AUC."""
     shown = mixtures.unmixed(results["starts"])
     lines = [results["verdict"], candidates.NO_PROTECTION, ""]
     for method in methods:

@@ -127,7 +127,7 @@ def noise_of(published: Published, rounding: float) -> Independent:
 
 
 def measured_rounding(problem: Problem, images: np.ndarray) -> float:
-    """Measure A's squared rounding: train with the images' last digits changed."""
+    """Return A's squared rounding, by training with images' last digits changed."""
     rng = np.random.default_rng(0)
     near = np.tile(images, (_ROUNDING_RUNS + 1, *[1] * images.ndim))
     near[1:] *= 1 + _LAST_DIGITS * rng.standard_normal(near[1:].shape)

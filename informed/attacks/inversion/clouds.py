@@ -66,7 +66,7 @@ class CloudState:
 
     @classmethod
     def start(cls, u: np.ndarray, value: np.ndarray) -> "CloudState":
-        """Begin at a point without known slopes."""
+        """Return the state at a point without known slopes."""
         nothing = np.zeros((len(u), len(value)))
         return cls(u=u, value=value, centre=u, slopes=None, jacobian=nothing)
 

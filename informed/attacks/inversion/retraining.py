@@ -159,7 +159,7 @@ class Retraining:
         images: Float[np.ndarray, "points unknown height width channels"],
         labels: Int[np.ndarray, "points unknown"],
     ) -> Thetas:
-        """Train with each of several values of the unknown points; float64.
+        """Return theta, float64, of each of several values of the unknown points.
 
         Recent points come from a cache if A is deterministic.
         """
@@ -192,7 +192,7 @@ class Retraining:
         return thetas
 
     def draws(self, images: Unknowns, labels: Labels) -> Thetas:
-        """Train under each draw of the unknown randomness, noise included."""
+        """Return theta under each draw of the unknown randomness, noise included."""
         count = self.programs.num_draws
         self.runs += count
         return self.programs.noisy(

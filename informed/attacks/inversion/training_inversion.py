@@ -67,7 +67,7 @@ class Inversion(OneByOne):
     def each(
         self, release: Release, knowledge: Knowledge, *, key: Array, first: int = 0
     ) -> Iterator[Reconstruction]:
-        """Reconstruct the target of one release after the other.
+        """Yield the target of one release after the other.
 
         The reconstruction of a release doesn't depend on the others.
 
@@ -96,7 +96,7 @@ class Inversion(OneByOne):
         *,
         key: Array,
     ) -> Iterator[Reconstruction]:
-        """Reconstruct several unknown training points per release, for users.
+        """Yield several unknown training points of each release, for users.
 
         Args:
           release: models trained on D_- and the unknown points. With mini-batches, the
@@ -163,7 +163,7 @@ class Inversion(OneByOne):
 def certificates(
     shared: SharedMeasurements, published: Published, labels: LabelRows
 ) -> Iterator[Certificate]:
-    """Solve from one start after the other, best first, and judge the results."""
+    """Yield the judged result of one start after the other, the best start first."""
     random = shared.runs.random
     prefer_clouds = not random and shared.prefer_clouds
     if not prefer_clouds:
