@@ -1,17 +1,18 @@
-"""CIFAR-10, Table V of Balle et al. 2022: the CNN of Table VI, fixed set of 5,000.
+"""Settings of a run on CIFAR-10, Table V of Balle et al. 2022, with 5,000 known images.
 
+Gives:     `informed run` the fields of an `Experiment`, by `get_config`
 Command:   informed run --config=configs/cifar10.py --workdir=runs/cifar10
-Smoke:     informed run --config=configs/cifar10.py:smoke --workdir=runs/cifar10-smoke
-Data:      TFDS_DATA_DIR with a prepared cifar10 (all 60,000 images for the full size)
-Hardware:  the full size is for an accelerator; two CPU cores: smoke 128 s; it shows
-           that the line runs (RecoNN 0.101, NN oracle 0.055), not that the attack
-           works; cpu about an hour (RecoNN 0.034, kernel regression 0.012, NN
-           oracle 0.036)
+Sizes:     cifar10.py:paper is the default; :cpu and :smoke have 200 known images;
+           :smoke shows that all stages run, not that the attack works
+Data:      TFDS_DATA_DIR with a prepared cifar10 (all 60,000 images for :paper)
+Hardware:  :paper is for an accelerator; two CPU cores: :cpu an hour, :smoke 128 s
+Expected:  errors (MSE): :cpu RecoNN 0.034, kernel regression 0.012, nearest known
+           image (NN oracle) 0.036; :smoke RecoNN 0.101, nearest known image 0.055
 
-Shadow targets from CIFAR-100 (Section VI-B): --config.data.shadow_name=cifar100. The
-RecoNN is Table VII's, with the absolute and squared error as its loss; the paper adds
-LPIPS (--config.attacks.reconn.loss.lpips=1.0, extra lpips) and a discriminator
-(--config.attacks.reconn.loss.adversarial=...).
+The victim is the CNN of Table VI. Shadow targets from CIFAR-100 (Section VI-B):
+--config.data.shadow_name=cifar100. The RecoNN is Table VII's, with the absolute and
+squared error as its loss; the paper adds LPIPS (--config.attacks.reconn.loss.lpips=1.0,
+extra lpips) and a discriminator (--config.attacks.reconn.loss.adversarial=...).
 """
 
 from ml_collections import config_dict

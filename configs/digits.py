@@ -1,8 +1,10 @@
-"""scikit-learn's digits: the whole attack in about a minute, no data to prepare.
+"""Settings of a run on scikit-learn's digits: a minute, and no data to prepare.
 
+Gives:     `informed run` the fields of an `Experiment`, by `get_config`
 Command:   informed run --config=configs/digits.py --workdir=runs/digits  (make demo)
 Hardware:  two CPU cores: 47 to 86 s
-Expected:  seed 0: RecoNN 0.0099, NN oracle 0.0175 (100 targets); five inversions exact
+Expected:  seed 0, 100 targets: RecoNN 0.0099, nearest known image (NN oracle) 0.0175
+           (MSE); five inversions exact
 """
 
 from ml_collections import config_dict

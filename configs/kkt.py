@@ -1,9 +1,11 @@
-"""The KKT attack: training images out of the weights alone.
+"""Settings of the KKT attack: training images out of the weights alone.
 
+Gives:     `informed kkt` the fields of an `Uninformed`, by `get_config`
 Command:   informed kkt --config=configs/kkt.py:mnist --workdir=runs/kkt-mnist
 Data:      TFDS_DATA_DIR with a prepared mnist or cifar10; digits needs none
-Sizes:     :digits is for tests; :mnist, :cifar10; after a name `_multiclass`, `_mse`,
-           `_published` or `_code`
+Sizes:     :digits is for tests; :mnist is the default, :cifar10; after a name
+           `_multiclass` (all classes, not two), `_mse` (squared loss), `_published` or
+           `_code`
 Hardware:  two CPU cores: one to three minutes; `_published` and `_code` hours
 Expected:  see docs/kkt.md
 
@@ -68,7 +70,7 @@ def get_config(which: str = "mnist") -> config_dict.ConfigDict:
 
 
 def _ours(kind: str) -> Uninformed:
-    """Victim and attack that find most at 20 points in minutes."""
+    """Return the victim and attack that find most at 20 points in minutes."""
     return Uninformed(
         data=PointsConfig(classes="all" if kind == "multiclass" else "binary"),
         victim=HomogeneousConfig(
@@ -92,7 +94,7 @@ def _ours(kind: str) -> Uninformed:
 
 
 def _theirs(name: str, kind: str) -> Uninformed:
-    """The paper's, or its code's, at the paper's size."""
+    """Return the settings of the paper, or of its code, at the paper's size."""
     if kind == "published":
         attack = KktConfig.published(candidates=1000)
         search = SearchConfig(trials=100, at_once=1)

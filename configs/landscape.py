@@ -1,5 +1,7 @@
-"""Where attacks on weights alone end, by where they begin (Runkel et al. 2024).
+"""Settings that show where attacks on weights alone end (Runkel et al. 2024).
 
+Gives:     `informed landscape` and `informed bilevel` the fields of a
+           `LandscapeConfig`, by `get_config`
 Command:   informed landscape --config=configs/landscape.py --workdir=runs/landscape
 Data:      TFDS_DATA_DIR with a prepared cifar10; :smoke uses digits
 Sizes:     :affine is the default; :one_hidden has 128 units (`--config.victim.width`);

@@ -1,8 +1,11 @@
 """Learned reconstruction attacks: regressions and networks from weights to images.
 
-attack = reconn.train(store, reconn.Kernel(), key=key, workdir="runs/x")
-guess = attack(releases, knowledge, key=key)
-attack = reconn.load("runs/x")
+`train` learns an attack from shadow models alone. Users call it, and so does
+`informed.attacks.shadow_trained` for runs and audits:
+
+    attack = reconn.train(store, reconn.Kernel(), key=key, workdir="runs/x")
+    guess = attack(releases, knowledge, key=key)
+    attack = reconn.load("runs/x")
 """
 
 from typing import TYPE_CHECKING

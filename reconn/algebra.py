@@ -1,7 +1,8 @@
 """Linear algebra for kernel ridge regression: by NumPy, or on a faster accelerator.
 
-`ridge` calls these functions; its matrices have a row and a column per shadow model.
-Products of features are in float32, all else in float64. Last digits vary by device.
+`ridge` calls these functions; its square matrices have a row and a column per shadow
+model. Products of features are in float32, all else in float64. The work, the free
+memory and one timing choose the device, by which the last digits vary.
 """
 
 import functools
@@ -17,9 +18,9 @@ from jaxtyping import Float, Float32
 from shadow import devices
 
 _TRIED = 1000  # rows of a matrix that NumPy and the accelerator both invert, timed
-# Multiplications that NumPy has done, in a second or three, before XLA has compiled the
-# program for an accelerator. It compiles one for every shape, and labels differ in
-# their numbers of models: ten labels of CIFAR-10 took a minute on an H100's host.
+# Multiplications. NumPy has done so many, in one to three seconds, before XLA has
+# compiled the program for an accelerator. XLA compiles one for every shape, and labels
+# differ in their numbers of models: ten of CIFAR-10 took a minute on an H100's host.
 _LITTLE = 1e11
 _ARRAYS = 4  # memory of an inverse on an accelerator, in matrices, about
 
@@ -92,7 +93,7 @@ def _on_device(work: float, needed: int) -> bool:
 
 @functools.cache
 def _is_faster() -> bool:
-    """Measure once: float64 is slow on many cards."""
+    """Return whether an accelerator inverts faster in float64; measured once."""
     matrix = np.eye(_TRIED) + 1.0 / _TRIED
 
     def on_device() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 from jaxtyping import Float32, Int
 
-_AHEAD_BYTES = 128 << 20
+_AHEAD_BYTES = 128 << 20  # of the batches that are copied in one go, at most
 _MOST_STEPS = 32  # steps per call; beyond, the overhead of a call is negligible
 
 

@@ -83,7 +83,7 @@ class Pictures:
         return cls(index, factor, rest.astype(np.int32))
 
     def fingerprint(self) -> str:
-        """Hash which features are pictures."""
+        """Return a hash of which features are pictures."""
         return checks.fingerprint([checks.digest(self.index), checks.digest(self.rest)])
 
     def __call__(self, features: Features) -> Images:

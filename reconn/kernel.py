@@ -1,16 +1,20 @@
 """Reconstruct images from released weights theta by kernel ridge regression, per label.
 
-It takes the place of the paper's network, which overfits where shadow models are few.
+It takes the place of the network of Balle et al. 2022, which overfits where shadow
+models are few. `trainer` calls `Kernel.learn`, `refined` calls `learned`, and
+`reconstructor` calls `load`. The regressions are kept in a folder `kernel` of the run's
+own, and read again if the run is continued.
+
 For one label, the target is a smooth function of theta, and kernel ridge regression
 (`ridge`) fits it in closed form. Another regression, over all labels, predicts the
 label of a release, with features weighted by between-label variance. A second look
 (`second_look`), a regression of the first guess's error, takes a third off that error.
 
 Under noise theta carries little information, and a regression that fits it closely ends
-farther from the target than the mean image. So validation models choose the ridges;
-`ridge` sets all but a second look's. They also choose whether there is a second look,
-and whether to average over labels instead of taking the likeliest, which helps where
-labels can't be predicted.
+farther from the target than the mean image. So validation models choose the ridges
+(`Kernel.ridge` can set all but a second look's), whether there is a second look, and
+whether to average over labels instead of taking the likeliest, which helps where labels
+can't be predicted.
 """
 
 import dataclasses
@@ -35,9 +39,9 @@ Votes = Float[np.ndarray, "models labels"]  # outputs of the label regression
 # Incremented when the same configuration gives other results; see `shadow.records`.
 REVISION = 5
 SUMS = "sha256.json"  # written last, so it marks a complete folder
-_QUERIES_AT_ONCE = 2048
+_QUERIES_AT_ONCE = 2048  # models per call of the label regression; bounds memory
 _TRIED = 1000  # models of a label on which ridges are tried, at most
-_LEFT_OUT = ("votes", "first", "second")  # of `LeftOut`; one file for each
+_LEFT_OUT = ("votes", "first", "second")  # fields of `LeftOut` with a file each
 _VARIES = 1e-3  # of the largest variance; features below it don't predict labels
 
 
@@ -66,7 +70,7 @@ class Kernel(Method):
         checks.at_least("voters", self.voters, 1)
 
     def learn(self, run: Run) -> "KernelRegression":
-        """Fit and save, or read what was saved; the error goes to metrics.jsonl."""
+        """Return the regression, fitted or read; its error goes to metrics.jsonl."""
         started = time.monotonic()
         model, _ = learned(self, run)
         metrics = run.workdir / "metrics.jsonl"
@@ -333,7 +337,7 @@ def _label_relevance(
 def learned(
     kernel: Kernel, run: Run, *, leave_out: bool = False
 ) -> "tuple[KernelRegression, LeftOut | None]":
-    """Fit on the training models and save, or read it; `refined` calls this too."""
+    """Return what `fit` gives, or what an earlier call kept in the work folder."""
     folder, beside = run.workdir / "kernel", run.workdir / "left_out"
     arrays = run.features, run.images, run.labels
     features, images, labels = (values[: run.num_train] for values in arrays)

@@ -1,4 +1,8 @@
-"""The interface of learned reconstructors: common settings, and one training run."""
+"""The interface of learned reconstructors: common settings, and one training run.
+
+The settings of `kernel`, `network` and `refined` are subclasses of `Method`. `trainer`
+makes a `Run` of the shadow models and passes it to the method's `learn`.
+"""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +31,7 @@ class Run:
 
     Attributes:
       features, images, labels: those of the shadow models, in random order.
+      layout: where a row of features has which weights.
       num_train: the number of models that train; the others, at the end, validate.
       workdir, kept: the folder, and whether it outlives the run.
       mark: part of the names of scratch files, unique to this run and process.

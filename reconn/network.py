@@ -1,10 +1,12 @@
 """The reconstructor network (RecoNN) of Balle et al. 2022: its settings and training.
 
-Training writes a line per epoch to metrics.jsonl. It saves a checkpoint after an epoch
-if the last one is half a minute old (older where saving would exceed about a tenth of
-the run time), and after the last epoch. An interrupted run resumes from its checkpoint
-with the same batches. On a CPU it ends with the same weights as an uninterrupted run; a
-GPU adds numbers in varying order.
+`trainer` calls `Network.learn`; `refined` trains its correction by it. Both see shadow
+models alone, of which the last ones validate. Training writes a line per epoch to
+metrics.jsonl. It saves a checkpoint after an epoch if the last one is half a minute old
+(older where saving would exceed about a tenth of the run time), and after the last
+epoch. An interrupted run resumes from its checkpoint with the same batches. On a CPU it
+ends with the same weights as an uninterrupted run; on a GPU the last digits differ,
+because it adds numbers in varying order.
 """
 
 import dataclasses
@@ -35,9 +37,9 @@ from shadow.victims.traces import digest
 
 # Incremented when the same configuration gives other results; see `shadow.records`.
 REVISION = 4
-_PREDICT_BATCH = 1024
-# Least seconds between checkpoints; the same as a multiple of the time to save one: 9 s
-# for 113 million parameters, their moments and the best so far (an epoch takes 10 s).
+_PREDICT_BATCH = 1024  # models per call of a trained network; bounds memory
+# Least time between checkpoints: in seconds, and as a multiple of the time that saving
+# takes, 9 s for 113 million parameters, their moments and the best (an epoch: 10 s).
 _CHECKPOINT_SECONDS, _CHECKPOINT_SHARE = 30.0, 10.0
 
 
@@ -58,7 +60,7 @@ class TrainedNetwork:
     program: bytes | None = None
 
     def __call__(self, inputs: Features) -> TargetImages:
-        """Compute the images, batch by batch."""
+        """Return the images, computed batch by batch."""
         parts = []
         for i in range(0, len(inputs), _PREDICT_BATCH):
             images = _apply(self.apply, self.params, inputs[i : i + _PREDICT_BATCH])

@@ -2,7 +2,8 @@
 
 The paper uses mean absolute plus mean squared error on MNIST, and adds LPIPS and a
 discriminator's score (least-squares GAN, Mao et al. 2017) on CIFAR-10. It names no
-weights.
+weights. `steps` trains by these terms, and `network` validates by `pixels`.
+
 Source: Balle et al. 2022, Section V-A c), Table V.
 """
 
@@ -47,7 +48,7 @@ class Loss:
 
 
 def pixels(reconstructed: Batch, images: Batch, loss: Loss) -> Float32[Array, ""]:
-    """Return the weighted errors per pixel; `network` validates by them too."""
+    """Return the weighted sum of the two errors per pixel."""
     error = reconstructed - images
     return loss.mae * jnp.mean(jnp.abs(error)) + loss.mse * jnp.mean(jnp.square(error))
 

@@ -1,4 +1,8 @@
-"""Optimisers for `Network` and `Refined`: Adam with a cosine schedule, and RMSProp."""
+"""Optimisers for `Network` and `Refined`: Adam with a cosine schedule, and RMSProp.
+
+`adam_cosine` is the default of both; users pass others, and
+`informed.experiment.reconn_settings` builds them for the configurations of runs.
+"""
 
 import dataclasses
 import functools

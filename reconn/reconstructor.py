@@ -1,12 +1,12 @@
 """A trained reconstructor: the attack that `trainer.train` returns, and its files.
 
-It is kept in a folder, never as a pickle, which would run code. The arrays in
-reconstructor.safetensors are standardiser/mean, standardiser/scale, standardiser/clip,
-shrinkage/mean, shrinkage/factor, held_out/errors and, of a network,
-network/MODULE/NAME; of a module other than `mlp` and `transposed_cnn` also program, its
-inference as `jax.export` serialises it; of a refined kernel refinement/weight. The
-points of a kernel regression, which may be gigabytes, are mapped from separate files;
-see `kernel`. run.json has the settings.
+Users, runs and audits call it; users read it back by `load`. It is kept in a folder,
+never as a pickle, which would run code. The arrays in reconstructor.safetensors are
+standardiser/mean, standardiser/scale, standardiser/clip, shrinkage/mean,
+shrinkage/factor, held_out/errors and, of a network, network/MODULE/NAME; of a module
+other than `mlp` and `transposed_cnn` also program, its inference as `jax.export`
+serialises it; of a refined kernel refinement/weight. The points of a kernel regression,
+maybe gigabytes, are mapped from separate files; see `kernel`. Settings: run.json.
 """
 
 import dataclasses
@@ -33,7 +33,7 @@ from shadow.records import NotMadeError, Record, VersionMismatchError
 from shadow.threat import Knowledge, Reconstruction, Release
 
 FILE = "reconstructor.safetensors"
-_NETWORK, _PROGRAM = "network/", "program"
+_NETWORK, _PROGRAM = "network/", "program"  # how its arrays' names begin; one name
 _METHODS: dict[str, type[Kernel | Network | Refined]] = {
     method.kind: method for method in (Kernel, Network, Refined)
 }

@@ -1,5 +1,6 @@
 """The refined reconstructor: kernel regression, corrected by a network.
 
+`trainer` calls `Refined.learn`, and `reconstructor` rebuilds the result from its files.
 Kernel regression captures which weights move together, but not what targets look like:
 its errors are blur and ghosts. A network learns to correct them from the same shadow
 models, with guesses for models that were left out of the kernel. Validation models
@@ -28,8 +29,8 @@ from shadow import checks
 
 # Incremented when the same configuration gives other results; see `shadow.records`.
 REVISION = 1
-_LOOKS = 2  # guesses of the kernel in a row: of its last look, and of its first
-_ROWS_AT_ONCE = 2048
+_LOOKS = 2  # guesses that a row of inputs has: the kernel's last look, and its first
+_ROWS_AT_ONCE = 2048  # models; bounds memory
 Rows = Float32[np.ndarray, "models inputs"]
 
 
@@ -100,7 +101,7 @@ class Refined(Method):
         }
 
     def learn(self, run: Run) -> "RefinedKernel":
-        """Fit and save the kernel, train on its left-out guesses, and weigh both."""
+        """Return a kernel, and a correction that learned from its left-out guesses."""
         layout, network = _with_guesses(run.layout), self.network()
         if run.kept:  # refuse a module that can't be saved before minutes are spent
             pure = modules.build(network.module, layout)

@@ -3,10 +3,10 @@
     f(x) = offset + sum_i w_i k(x, x_i),    k = (1 + d / width) ^ -1/2
 
 with d the squared distance and width a multiple of its median: an inverse multiquadric.
-`kernel` predicts images and labels from weights. `second_look` predicts weights from
-images, then the error of a guess. That error has to be like one on a release, so each
-shadow model is predicted as if it had been left out; the closed form gives all these
-predictions from one solve.
+`kernel` predicts images, labels and a guess's error, `second_look` weights from images,
+`informed.attacks.inversion.label_shadows` images to start from. The guess's error has
+to be like one on a release, so each shadow model is predicted as if it had been left
+out; the closed form gives all these predictions from one solve.
 """
 
 import dataclasses

@@ -1,9 +1,10 @@
-"""A second regression per label, for `kernel`, which corrects the first one's answer.
+"""Inputs of a second regression per label, which corrects the first one's answer.
 
-The weights theta depend nonlinearly on the image, so pixels interact, and a regression
-from theta to images blurs. A surrogate of training for one label, a regression from
-images to theta, predicts theta at the first answer. A further regression predicts the
-answer's error from the residual of theta and the answer itself.
+`kernel` makes them by a `Surrogate` and fits that regression. The weights theta depend
+nonlinearly on the image, so pixels interact, and a regression from theta to images
+blurs. A surrogate of training for one label, a regression from images to theta,
+predicts theta at the first answer. A further regression predicts the answer's error
+from the residual of theta and the answer itself.
 
 All of it is learned from the same shadow models. Each model is left out of its first
 answer and of its surrogate, so the residual of its theta is about that of a release.

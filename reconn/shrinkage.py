@@ -35,7 +35,7 @@ class Shrinkage:
     def fit(
         cls, mean: Mean, predicted: TargetImages, truth: TargetImages
     ) -> "Shrinkage":
-        """Choose the factor on validation models; 1 unless another one is better."""
+        """Return the map with the `best_weight` on validation models as its factor."""
         factor = best_weight(predicted - mean, truth - mean, default=1.0)
         return cls(mean=mean, factor=factor)
 

@@ -1,6 +1,7 @@
 """The compiled training steps of a reconstructor network and its discriminator.
 
-One call takes several steps, to save overhead, except for convolutions on a CPU.
+`network` makes a `Steps` for each run and calls `epoch`. One compiled call takes
+several steps, to save overhead, except for convolutions on a CPU. It writes no file.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +21,7 @@ from reconn.placement import Placement
 from shadow import devices
 
 LOWER_THE_RATE = "Lower the learning rate, and begin in another folder."
-_BEST = ("best", "best_mse")
+_BEST = ("best", "best_mse")  # parts of the state that steps pass on
 
 
 class Steps:

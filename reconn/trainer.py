@@ -2,7 +2,8 @@
 
 It sees no released model and no target of one: statistics, training and the choice of
 the best epoch use shadow models only, of which the last ones validate. Users call it,
-and runs and audits by `informed.attacks.shadow_trained`.
+and runs and audits by `informed.attacks.shadow_trained`. It writes into `workdir`, or
+into a temporary folder that is removed.
 """
 
 import contextlib
@@ -48,7 +49,7 @@ def train(
 
     Args:
       models: the shadow models and their targets, in memory or in a finished store.
-      key: the key of the network's initialisation and of the order of batches.
+      key: of the network's initialisation, the order of batches, and dropout.
       workdir: takes what `load` reads, checkpoints, and metrics.jsonl: a line per epoch
         (epoch, train_loss, validation_loss of the pixels, validation_mse, seconds), or
         one of a kernel. A run that was begun there with the same arguments, which
@@ -67,7 +68,7 @@ def train(
         folder; names each field that differs, of a store's factory as well.
       FieldError: a `start` of another architecture, an invalid module, several
         processes without a `workdir` or for a kernel, which one process fits.
-      ValueError: fewer than two shadow models, or than method.models.
+      ValueError: fewer than three shadow models, or than method.models.
     """
     begin, processes = None, jax.process_count()
     if processes > 1 and (workdir is None or not isinstance(method, Network)):

@@ -18,8 +18,7 @@ p and theta(x) held fixed. The paper prints the other sign. `matching` is its pr
 put under `vmap`.
 
 Source: Runkel et al. 2024, equations (2), (3), (7).
-Checked: tests/uninformed/test_bilevel.py (autodiff through the closed form to 1e-6;
-finite differences; an affine victim's updates stay in a span of two directions).
+Checked: tests/uninformed/test_bilevel.py (autodiff to 1e-6; finite differences).
 """
 
 import dataclasses
@@ -80,7 +79,7 @@ class Lower:
 
     @property
     def num_params(self) -> int:
-        """Return the length of theta."""
+        """The length of theta."""
         if self.width is None:
             return self.inputs + 1
         return self.width * (self.inputs + 2) + 1
@@ -176,7 +175,7 @@ def _with_one(points: Points) -> Float[Array, "points params"]:
 def _quasi_newton(
     lower: Lower, points: Points, targets: Targets, start: Theta
 ) -> Solution:
-    """Run L-BFGS of optax to the tolerance, or to the last step."""
+    """Return where optax's L-BFGS ends: at the tolerance, or at the last step."""
     optimise = optax.lbfgs()
 
     def energy(theta: Theta) -> Array:
@@ -285,7 +284,7 @@ def attack(
     theta: Theta,
     tick: Callable[[Any], None] | None = None,
 ) -> Ended:
-    """Run the bilevel attack, equation (2) of Runkel et al. 2024.
+    """Return where the bilevel attack ends, equation (2) of Runkel et al. 2024.
 
     Args:
       released: theta*.
@@ -328,9 +327,9 @@ def matching(
     theta: Theta,
     tick: Callable[[Any], None] | None = None,
 ) -> Ended:
-    """Match gradients, problem (3): find points at which theta* itself is stationary.
+    """Return where gradient matching ends: at points with theta* stationary.
 
-    The arguments are those of `attack`. It ends by the tolerance on |grad E|.
+    Problem (3), with the arguments of `attack`. It ends by the tolerance on |grad E|.
     """
     adam = _adam(config)
 
@@ -358,7 +357,7 @@ def _repeated(
     steps: int,
     tick: Callable[[Any], None] | None,
 ) -> tuple:
-    """Make steps in one loop, which calls `tick` once every so many."""
+    """Return the state after all steps, made in one loop, which calls `tick`."""
     every = -(-steps // _TICKS)
 
     def one(carry: tuple, number: Array) -> tuple[tuple, None]:

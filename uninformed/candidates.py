@@ -10,7 +10,6 @@ control: the same count for as many images that were never trained on. `verdict`
 a sentence what can be told from that control; docs/kkt.md defines every name.
 
 Source: Haim et al. 2022, Section 5.2 and Appendix B.3; the control is ours.
-Checked: tests/uninformed/test_candidates.py.
 """
 
 import dataclasses
@@ -29,7 +28,7 @@ WINDOW = 3
 _ALIKE = 1e-12
 # Probability, over all looks of `verdict`, of calling chance more than chance.
 _CHANCE = 0.05
-# What stands below a verdict, whatever it is.
+# The sentence that stands below every verdict.
 NO_PROTECTION = (
     "What this attack doesn't find isn't protected: an informed adversary may read it."
 )
@@ -59,7 +58,7 @@ def merged(
     *,
     alike: float = 0.95,
 ) -> Float[np.ndarray, "groups height width channels"]:
-    """Average near copies; groups with the largest multiplier come first.
+    """Return means of near copies, those with the largest multiplier first.
 
     Args:
       alike: NCC above which two candidates count as copies of one point.
@@ -212,7 +211,7 @@ def match(
     mean: Float[np.ndarray, "height width channels"] | None = None,
     share: float = 1.0,
 ) -> Matches:
-    """Compare candidates with the training images, and with held-out ones.
+    """Return how candidates match the training images, and held-out ones.
 
     Matching is by NCC, on images without the mean; then the mean is added, images are
     stretched, and compared by SSIM, as in the public code.
@@ -264,7 +263,7 @@ def _matches(
         rows = np.flatnonzero(recovered & (labels == label))
         control = ssim_of_all(nearest[rows], others[other_labels == label])
         recovered[rows] = similarity[rows] > control.max(axis=1, initial=-1.0)
-    # The way round: the target nearest to each candidate.
+    # The other way round: the target nearest to each candidate.
     sources = targets[ncc(images, targets - shift).argmax(axis=1)]
     return Matches(
         images=nearest,

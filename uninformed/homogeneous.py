@@ -5,7 +5,7 @@ only. Then scaling all parameters by c scales the output by c^L, and gradient fl
 loss with exponential tails tends, in direction, to a KKT point of margin maximisation,
 on which the attack rests. With biases in all hidden layers the network isn't
 homogeneous and this result doesn't hold; the attack is tried on such networks too.
-`kkt`, `max_margin`, `model_inversion` and `weights_file` use these networks.
+`kkt`, `landscape`, `max_margin`, `model_inversion` and `weights_file` use them.
 
 Points here are rows (points, pixels), not images, because the networks are dense.
 
@@ -108,7 +108,7 @@ def _draw(
 def apply(
     network: DenseLayers, points: Float[Array, "points inputs"]
 ) -> Float[Array, "points outputs"]:
-    """Compute the outputs."""
+    """Compute the network's outputs at some points."""
     for layer in network[:-1]:
         points = jax.nn.relu(affine(layer, points))
     return affine(network[-1], points)
@@ -130,7 +130,8 @@ def victim(
     Its params are `DenseLayers`. Theta holds layer after layer, weights before biases.
 
     Args:
-      network: layers that begin every training, whose architecture it then is.
+      network: layers at which every training begins; None: `config` draws them.
+        Their architecture counts, of `config` only the number of outputs.
     """
     inputs = math.prod(image_shape)
     return from_functions(

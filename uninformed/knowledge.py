@@ -1,4 +1,8 @@
-"""Types for attacks on weights alone: what they know and return."""
+"""Types for attacks on weights alone: what they know and return.
+
+`kkt.descent` and `rows` take an `Architecture` and return `Candidates`; `weights_file`
+makes an `Architecture` of a file's network.
+"""
 
 import dataclasses
 from typing import Any

@@ -1,27 +1,22 @@
 """Train victims of the KKT attack until they are near a KKT point of max margin.
 
-`kkt.experiment` calls `train`; `kkt` and `model_inversion` also use `margins`.
-
-Gradient descent converges like 1 / log(steps). These phases, of loss L and
-weights theta, are faster; the first two have the same limits:
+`kkt.experiment` calls `train`; `kkt` and `model_inversion` also use `margins`. Gradient
+descent converges like 1 / log(steps). These phases, of loss L and weights theta, are
+faster; the first two have the same limits:
 
 fitting       gradient descent on log L instead of L, which is gradient flow at another
               speed (Lyu & Li 2020), with steps of at most `largest_step` |theta|
 sphere        after fitting: ascent of the soft least margin of theta / |theta|, ever
-              sharper, with steps that shrink to 0; the norm is restored so that the
-              least margin is 1, and layers end with equal norms
-weight_decay  or after fitting: descent of L + lambda / 2 |theta|^2, whose stationary
-              points are theta = -1 / (n lambda) sum of dL_i, for any loss; only after
-              fitting, because theta = 0 is a minimum too
+              sharper; at the end the norm is set so that the least margin is 1
+weight_decay  or after fitting, since theta = 0 is a minimum too: descent of
+              L + lambda / 2 |theta|^2, whose minima are sums of gradients, for any loss
 
 Gradients of the first layer lie in the span of the points. With fewer points than
-inputs the network is therefore trained on their coordinates in an orthonormal basis,
-which is the same up to rounding, except for Adam (`weight_decay`). Initial weights
-outside the span are only scaled.
+inputs, training uses their coordinates in an orthonormal basis: the same up to
+rounding, except for Adam (`weight_decay`). Weights off the span are only scaled.
 
 Source: Haim et al. 2022, Section 3; Buzaglo et al. 2023 (weight decay).
-Checked: tests/uninformed/test_max_margin.py (training without the span; identities of
-KKT points; layer norms conserved).
+Checked: tests/uninformed/test_max_margin.py (the same without the basis; KKT points).
 """
 
 import dataclasses
@@ -132,7 +127,7 @@ def train(
     *,
     place: pieces.Place | None = None,
 ) -> DenseLayers:
-    """Train a network on the points, deterministically and in its precision.
+    """Return a network trained on the points, deterministically, in its precision.
 
     Args:
       network: the initial network, as `homogeneous.init` draws it.
@@ -206,7 +201,7 @@ def signs(labels: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
 
 
 def equal_shares(count: int, classes: int) -> Int[Array, " count"]:
-    """Label `count` points in equal shares, one class after the other."""
+    """Return labels of `count` points in equal shares, one class after the other."""
     return jnp.arange(count) * classes // count
 
 
@@ -242,7 +237,7 @@ class _Training:
     labels: Array
 
     def run(self, state: State, place: pieces.Place | None) -> State:
-        """Run the fitting phase, then the route."""
+        """Return the state after the fitting phase and the route."""
         config, steps = self.config, self.config.route_steps
 
         def of(phase: str) -> pieces.Place | None:
@@ -260,7 +255,7 @@ class _Training:
 
     @property
     def adam(self) -> optax.GradientTransformation:
-        """Return the optimiser of the route "weight_decay"."""
+        """The optimiser of the route "weight_decay"."""
         steps = max(self.config.route_steps, 1)
         return optax.adam(optax.cosine_decay_schedule(self.config.route_rate, steps))
 
@@ -285,7 +280,7 @@ class _Training:
         return jax.tree.map(lambda leaf: factor * leaf, state)
 
     def fit(self, state: State, number: Array) -> State:
-        """Make a descent step of bounded length, unless `least_loss` is reached."""
+        """Return the state after a bounded descent step, none below `least_loss`."""
         config, points, labels = self.config, self.points, self.labels
         if (size := config.batch_size) is not None:
             epoch, place = jnp.divmod(number, len(points) // size)
@@ -310,7 +305,7 @@ class _Training:
         return jax.tree.map(lambda leaf, part: leaf - rate * part, state, slope)
 
     def ascend(self, state: State, number: Array) -> State:
-        """Make an ascent step on the soft least margin, on the unit sphere."""
+        """Return the state after an ascent of the soft least margin, on the sphere."""
         config = self.config
         share = (number / config.route_steps).astype(self.rest.dtype)
         least = jnp.abs(self.margins(state).min())
@@ -325,7 +320,7 @@ class _Training:
         return self.normalised(moved)
 
     def decay(self, carry: tuple, _: Array) -> tuple:
-        """Make a step of Adam on the loss with weight decay."""
+        """Return the state after a step of Adam on the loss with weight decay."""
 
         def penalised(state: State) -> Array:
             outputs = homogeneous.apply(state.network, self.points)

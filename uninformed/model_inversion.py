@@ -4,12 +4,12 @@ THREAT: uninformed: weights, architecture and the range of pixels are known.
 
 `invert` looks for points of extreme output, with a penalty off the range of pixels
 (prototypes of the classes), which need not be training points. `first_layer` returns
-the units' weights as images. `kkt.scoring` compares KKT attacks with both.
+the units' weights as images. `kkt.scoring` compares KKT attacks with both, and `rows`
+lists `invert` as an attack.
 
 Source: Haim et al. 2022, Section 5.4 and Appendix (model inversion after Fredrikson et
 al. 2015).
-Checked: tests/uninformed/test_model_inversion.py (a linear network, whose extremes are
-the corners of the box).
+Checked: tests/uninformed/test_model_inversion.py (extremes of a linear network).
 """
 
 import dataclasses
@@ -40,8 +40,8 @@ class InversionOfModel:
     Attributes:
       count: number of points, in equal shares of the classes.
       steps: number of steps of Adam.
-      prior_weight: weight of squared distances of pixels, which are less their mean,
-        from [-1, 1], in units of the standard deviation of leads at the start.
+      prior_weight: weight of squared distances from [-1, 1] of pixels minus the mean
+        image, in units of the standard deviation of leads at the start.
     """
 
     count: int = 100
@@ -69,7 +69,7 @@ def invert(
 def _ascend(
     config: InversionOfModel, network: DenseLayers, points: Array, labels: Array
 ) -> Array:
-    """Make all steps of Adam on the points."""
+    """Return the points after all steps of Adam."""
 
     def leads(points: Array) -> Array:
         return margin.margins(homogeneous.apply(network, points), labels).min(axis=1)

@@ -1,4 +1,7 @@
-"""Draw labelled rows of images as a PNG."""
+"""Draw labelled rows of images as a PNG.
+
+`kkt.scoring` and `landscape.maps` show candidates beside training images by it.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path

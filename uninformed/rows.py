@@ -40,7 +40,7 @@ class WeightsAttack:
     def __call__(
         self, release: Release, architecture: Architecture, *, key: Array
     ) -> Candidates:
-        """Attack each release; refuse an architecture that lacks needed knowledge."""
+        """Return the candidates of each release; refuse if knowledge is lacking."""
         require_told(architecture, *self.knows)
         ends = [
             self.run(self.config, jnp.asarray(theta), architecture, key)

@@ -2,13 +2,11 @@
 
 Reading .safetensors, .npz and folders of Orbax never runs code. Layers are sorted by
 names as PyTorch has them (`0.weight`, `layers.0.bias`), Haiku and Flax (`hidden_0/w`,
-`Dense_0/kernel`), or `w0`, `b0`; other arrays are taken in their order. `informed kkt
---weights` calls `read`; users go on with `released`.
+`Dense_0/kernel`), or `w0`, `b0`; other arrays are taken in their order.
+`informed kkt --weights` calls `read`; users go on with `released`.
 
 Matrices are (inputs, units), or all (units, inputs) as PyTorch's. The number of inputs
 and the shapes decide which; if all are square, the names do.
-
-Checked: tests/uninformed/test_weights_file.py.
 """
 
 import os

@@ -1,8 +1,9 @@
 """Types by which attacks are listed, chosen and built.
 
 A `Row` of `registry` describes an attack: its threat model, when it applies and how to
-build it. `Facts` about training decide whether it applies; it is built from `Material`,
-such as shadow models. Attacks import these types, so they aren't in `registry`.
+build it. `Facts` about training decide whether it applies. An attack is built from
+`Material`, such as shadow models. `informed.play`, runs and audits read rows; attacks
+import these types too, so they aren't in `registry`.
 """
 
 import dataclasses
@@ -88,7 +89,7 @@ class Material:
     table: Table | None = None
 
     def affordable(self, share: float = 1.0) -> int | None:
-        """Count trainings that fit into a share of the limit; None: unknown."""
+        """Return how many trainings fit into a share of the limit; None: unknown."""
         if self.seconds_a_model is None or self.limit == float("inf"):
             return None
         return int(share * self.limit / max(self.seconds_a_model, 1e-9))
@@ -100,13 +101,13 @@ class OneByOne:
     def each(
         self, release: Any, knowledge: Knowledge, *, key: Array
     ) -> Iterator[Reconstruction]:
-        """Attack one release after the other."""
+        """Yield the reconstruction of one release after the other."""
         raise NotImplementedError
 
     def __call__(
         self, release: Any, knowledge: Knowledge, *, key: Array
     ) -> Reconstruction:
-        """Attack all releases; see `each`."""
+        """Return the reconstruction of all releases; see `each`."""
         return Reconstruction.joined(list(self.each(release, knowledge, key=key)))
 
 
@@ -145,7 +146,7 @@ class Row:
       share: share of an audit's time, relative to the other attacks; 0: audits don't
         play it.
       asked: whether audits play it only on request (`--reconn`).
-      shadows: whether the attack is trained on shadow models.
+      shadows: whether building the attack trains it on shadow models.
       revision: incremented when a change outside of the file with `make` alters the
         attack's results; see `version` and `shadow.records`.
     """

@@ -13,7 +13,7 @@ from jaxtyping import Float
 _DECIMALS = 8
 # Bits of the significand, the leading one included.
 _SIGNIFICANDS = {"bfloat16": 8, "float16": 11, "float32": 24}
-_DOUBLE = 53
+_DOUBLE = 53  # of float64
 # The smallest normal number of float16; below it spacing is constant.
 _SMALLEST_HALF = 2.0**-14
 # Numbers with more distinct values than this don't count as quantised to integers.

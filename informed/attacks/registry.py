@@ -2,9 +2,9 @@
 
 A new attack is one file with a callable of one of the protocols that `Row` lists, a
 frozen dataclass of settings, and one row here, or a call of `register` from the user's
-own module. Everything else picks it up by its name: `informed attacks`, runs
-(`config.attacks.NAME = {"type": ...}`) and, if its row has a share of the time, audits
-(both: reconstruction attacks only), reports and the contract test.
+own module. `informed attacks`, reports and the contract test pick it up by its name. So
+do runs (`config.attacks.NAME = {"type": ...}`), and audits if the row has a share of
+their time, but these two play reconstruction attacks only.
 """
 
 from collections.abc import Mapping
@@ -54,7 +54,7 @@ def find(name: str) -> Row:
     return _ROWS[name]
 
 
-_NOISE = (
+_NOISE = (  # the remedy that several rows name
     "only noise in training bounds it (DP-SGD, `informed calibrate`); a secret seed is"
     " no guarantee: seeds of 32 bits can be searched"
 )

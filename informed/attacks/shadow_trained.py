@@ -1,4 +1,8 @@
-"""Build `reconn`'s attacks for the registry, which `reconn` itself mustn't import."""
+"""Train the attacks of the package `reconn` as rows of the registry describe them.
+
+`Row.attack` calls `make`, in runs and audits; it writes into the material's `workdir`.
+`reconn` may not import `informed`, so it is here.
+"""
 
 import reconn
 from informed.attacks.attack_row import Material
@@ -7,7 +11,7 @@ from shadow import checks
 
 
 def make(config: ReconnConfig, material: Material) -> reconn.Reconstructor:
-    """Train `kernel`, `refined`, `black_box` or `reconn` on the shadow models.
+    """Return `kernel`, `refined`, `black_box` or `reconn`, trained on shadow models.
 
     Raises: FieldError: there are no shadow models.
     """

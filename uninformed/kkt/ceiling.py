@@ -1,9 +1,9 @@
 """Compute the points that a first layer gives to whoever knows which units are active.
 
-If they are much better than an attack's result, the attack failed to find the patterns;
-if they are poor too, least squares can't separate the points even with the true
-patterns. Near a KKT point the first layer of three, its biases as the weights of one
-more input, is
+`scoring` compares the attack with them. If they are much better than an attack's
+result, the attack failed to find the patterns; if they are poor too, least squares
+can't separate the points even with the true patterns. Near a KKT point the first layer
+of three, its biases as the weights of one more input, is
 
     sum_i lambda_i (x_i, 1) a_i^T,    a_i = D_i W_2 D'_i w_3 y_i,
 
@@ -65,7 +65,7 @@ def correlations(
     points: Float[np.ndarray, "points inputs"],
     estimates: Float[np.ndarray, "points inputs"],
 ) -> Float[np.ndarray, " points"]:
-    """Correlate each point with its estimate, over its inputs."""
+    """Return the correlation of each point with its estimate, over its inputs."""
     one = points - points.mean(axis=1, keepdims=True)
     other = estimates - estimates.mean(axis=1, keepdims=True)
     lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)

@@ -14,11 +14,8 @@ multipliers   Haim et al. 2022: theta = sum_i lambda_i y_i grad Phi(x_i), lambda
 signed        Buzaglo et al. 2023: any loss with weight decay, coefficients s_i of any
               sign, one an output, and no labels
 
-Our additions are fields of `KktConfig`: one margin for all candidates, a slope of the
-sigmoid that grows, restarts, and the span of the first layer's weights among them.
-
-Without biases, a shorter point with a larger multiplier is equivalent, so only biases
-determine lengths.
+One margin for all candidates, a sigmoid that grows steeper, restarts and the search in
+the first layer's span are ours (`KktConfig`). Only biases determine a point's length.
 
 Sources: Haim et al. 2022, equations (6) to (9), Appendix B; Buzaglo et al. 2023.
 Checked: tests/uninformed/kkt/test_descent.py (the published losses, written plainly).
@@ -88,7 +85,7 @@ def attack_many(
     place: pieces.Place | None = None,
     tick: Callable[[int], object] | None = None,
 ) -> list[KktRun]:
-    """Make several runs at once, one per key, distributed over the devices.
+    """Return the ends of several runs, one per key, which are made at once.
 
     Args:
       network: theta; float32.
@@ -152,7 +149,7 @@ class Attack:
     def __call__(
         self, release: Release, knowledge: Architecture, *, key: Array
     ) -> Candidates:
-        """Attack each release, or refuse an architecture that isn't known."""
+        """Return the candidates for each release; refuse an unknown architecture."""
         require_told(knowledge, "victim")
         assert knowledge.victim is not None
         runs, total = [], len(release) * self.config.steps
@@ -191,7 +188,7 @@ class Run:
         return begin.unknowns, self._optimisers.init(begin.unknowns)
 
     def step(self, carry: tuple, number: Array, begin: Begin) -> tuple:
-        """Make one step, at its slope of the sigmoid."""
+        """Return the state after one step, at the sigmoid's slope there."""
         config = self._config
         if config.restarts:
             due = (number % self._every == 0) & (number > 0)

@@ -4,7 +4,7 @@ A homogeneous network is trained on a few images until it is near a KKT point, o
 from a file (`--weights`). The KKT attack sees its weights, and the mean image if that
 is known. It is run several times from random starts, and an adversary can choose runs
 by their loss. `scoring` calls `attacked` and compares the runs with the training
-images.
+images; `landscape.runs` trains its victim by `victim`.
 
 The network is kept in `network.npz` and batches of runs in `search/`. An interrupted
 experiment continues after the last of fifty checkpoints of a batch or a training. Up to
@@ -96,7 +96,7 @@ def attacked(
     weights: Path | None = None,
     progress: bool = True,
 ) -> Attacked:
-    """Train and attack, or read finished results from the folder.
+    """Return a victim and the attacks on it, made or read from the folder.
 
     Args:
       weights: a file of weights that are attacked instead; see `foreign`.
@@ -135,7 +135,7 @@ def key_of(experiment: Uninformed, use: int) -> Array:
 def victim(
     experiment: Uninformed, images: VictimImages, file: Path, *, progress: bool = True
 ) -> DenseLayers:
-    """Train the network, or read it from `file`.
+    """Return the network, trained or read from `file`.
 
     Raises: ConfigurationMismatchError, VersionMismatchError: the file holds another.
     """
@@ -206,7 +206,7 @@ def search(
     mean: Float[np.ndarray, " inputs"] | None = None,
     progress: bool = True,
 ) -> list[KktRun]:
-    """Run the attack `trials` times, in batches of `at_once`.
+    """Return `trials` runs of the attack, made or read in batches of `at_once`.
 
     Args:
       folder: folder for finished batches.

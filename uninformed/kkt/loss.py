@@ -1,8 +1,8 @@
 """The loss that the KKT attack minimises, and the start of a run.
 
-`descent` minimises it; `scoring` and `landscape.runs` call `span`.
-
-The terms, with the corresponding equations of Haim et al. 2022:
+`descent` minimises it; `scoring` also calls `span` and `directions`, and
+`landscape.runs` calls `span`. The terms, with the corresponding equations of Haim et
+al. 2022:
 
 stationarity  | theta - sum_i <c_i, grad Phi(x_i)> |^2 (6), see `stationarity`
 dual          multipliers below lambda_min (7)

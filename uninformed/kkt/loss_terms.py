@@ -1,4 +1,7 @@
-"""Settings of the KKT attack, its loss terms and effort, for `loss` and `descent`."""
+"""Settings of the KKT attack: the terms of its loss, and its effort.
+
+Users and the files in configs/ set them; `loss` and `descent` read them.
+"""
 
 import dataclasses
 from typing import Any

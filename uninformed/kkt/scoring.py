@@ -4,11 +4,8 @@ Scores may use the training images, which no adversary has; `together` and `stab
 do not. The judged run is the one that an adversary would choose, by its loss. Beside
 its counts stand the same counts for held-out images, two baselines, the victim's
 distance from a KKT point, and what its first layer reveals to an adversary who knows
-all activation patterns. `cli.run_commands` calls `execute`.
-
-`execute` is `informed kkt --config=configs/kkt.py --workdir=DIR`.
-
-Checked: tests/uninformed/kkt/test_scoring.py.
+all activation patterns. `informed.cli.run_commands` calls `execute` for `informed kkt`;
+it writes results.json and two pictures into the work folder.
 """
 
 from collections.abc import Mapping
@@ -78,7 +75,7 @@ def execute(
 
 
 def table(results: Mapping[str, Any]) -> str:
-    """Write results as lines: the verdict, counts beside their controls, the rest."""
+    """Return results as lines: verdict, counts beside their controls, the rest."""
     controls = {name.replace("held_out_", ""): name for name in results}
     pairs = {name: of for name, of in controls.items() if name != of}
     lines = [results["verdict"], candidates.NO_PROTECTION, ""]
@@ -112,7 +109,7 @@ def run(
 def evaluate(
     experiment: Uninformed, attacked: Attacked, workdir: Path
 ) -> dict[str, Any]:
-    """Score the run that an adversary would choose; docs/kkt.md defines every name."""
+    """Return scores of the run that an adversary would choose, as in docs/kkt.md."""
     images, network, trials = attacked.images, attacked.network, attacked.trials
     chosen = attacked.chosen
     lost = sum(map(diverged, trials))
@@ -181,7 +178,7 @@ def matched(
     mean: np.ndarray | None,
     share: float = 1.0,
 ) -> candidates.Matches:
-    """Match candidates with the training images; see `candidates.match`."""
+    """Return how candidates match the training images; see `candidates.match`."""
     return candidates.match(
         images.images,
         images.labels,

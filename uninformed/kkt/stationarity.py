@@ -1,14 +1,13 @@
 """The KKT attack's residual: weights theta minus a sum of gradients at candidates.
 
-`scoring` evaluates it at the training points themselves.
-
     | theta - sum_i <c_i, grad Phi(x_i)> |^2, layer by layer
 
 at points x_i of the network Phi, with coefficients c_i (outputs,). Near a KKT point it
-is small at the training points, so it is a term of the attack's `loss`. ReLU's
-derivative, a step, is replaced by a sigmoid of slope alpha, so that the sum has
-derivatives with respect to x. If training has placed kinks on the data, a value
-between 0 and 1 is also what the KKT conditions of ReLU networks (Clarke's) ask for.
+is small at the training points, so it is a term of the attack's `loss`, and `scoring`
+evaluates it at the training points themselves. ReLU's derivative, a step, is replaced
+by a sigmoid of slope alpha, so that the sum has derivatives with respect to x. If
+training has placed kinks on the data, a value between 0 and 1 is also what the KKT
+conditions of ReLU networks (Clarke's) ask for.
 
 Two functions compute the same number. `plain` forms the sum; `gram` multiplies out,
 

@@ -1,6 +1,7 @@
 """Choose a KKT victim's training images, and held-out ones to count chance matches.
 
-`experiment` calls it, and so does `landscape.mixtures`.
+`experiment` calls `load`, or `given` for weights from elsewhere; `landscape.mixtures`
+calls `load`. The held-out images are drawn by a fixed seed.
 """
 
 import dataclasses
@@ -45,8 +46,8 @@ class PointsConfig:
 class VictimImages:
     """Training images, and those that candidates are compared with as a control.
 
-    Both are (images, height, width, channels), pixels in [0, 1]. `shift` was subtracted
-    from all of them; None: the mean training image.
+    Both are (images, height, width, channels), pixels in [0, 1]. The network sees them
+    less `shift`; None: less the mean training image.
     """
 
     images: np.ndarray
@@ -57,7 +58,7 @@ class VictimImages:
 
     @property
     def mean(self) -> np.ndarray:
-        """Return what is subtracted from all images, the mean training image."""
+        """What is subtracted from all images: `shift`, or the mean training image."""
         return self.images.mean(axis=0) if self.shift is None else self.shift
 
     def fingerprint(self) -> str:
@@ -66,7 +67,7 @@ class VictimImages:
 
     @property
     def points(self) -> np.ndarray:
-        """Return the network's training points: images minus their mean, in rows."""
+        """The network's training points: images minus `mean`, in rows."""
         return (self.images - self.mean).reshape(len(self.images), -1)
 
 

@@ -42,7 +42,7 @@ def conclude(
     ended: Mapping[str, np.ndarray],
     measured: Mapping[str, Measured],
 ) -> dict[str, Conclusions]:
-    """Check all conclusions about each method, and those that compare two.
+    """Return all conclusions about each method, and those that compare two.
 
     Images at the start and, by method, at the end are (starts, points, height, width,
     channels); `perturbed` starts are around each corner.
@@ -63,11 +63,11 @@ def conclude(
 
 
 def of_method(names: Sequence[str], measured: Measured) -> Conclusions:
-    """Check conclusions a, b, c, d and g for one method."""
+    """Return conclusions a, b, c, d and g for one method."""
     at = _lookup(names, measured)
     along = {share: mixtures.name(share, 1.0) for share in (0.0, 0.25)}
     stays = at("partition", "partition")
-    far = at("truth", "partition")
+    far = at("truth", "partition")  # b and c ask for 0.1 and 0.5 of it: limits of ours
     fit = min(max(FITS, 2 * at("distance_relative", "truth")), _AT_MOST)
     return {
         "a": _conclusion(
@@ -107,7 +107,7 @@ def of_method(names: Sequence[str], measured: Measured) -> Conclusions:
 
 
 def compared(names: Sequence[str], bilevel: Measured, other: Measured) -> Conclusions:
-    """Check conclusions e and f, which compare the bilevel attack with another one."""
+    """Return conclusions e and f, which compare the bilevel attack with another one."""
     both = _lookup(names, bilevel), _lookup(names, other)
     pairs = (0.75, 0.75), (0.75, 1.0), (1.0, 0.75)
     near = [mixtures.name(*pair) for pair in pairs]
@@ -125,7 +125,7 @@ def compared(names: Sequence[str], bilevel: Measured, other: Measured) -> Conclu
 def smoother(
     bilevel: Mapping[str, float], other: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Check conclusion h by `contractions`: it has to hold at every corner."""
+    """Return conclusion h, by `contractions`: it has to hold at every corner."""
     return _conclusion(
         all(other[corner] < bilevel[corner] for corner in CORNERS),
         bilevel=dict(bilevel),
@@ -136,7 +136,7 @@ def smoother(
 def contractions(
     perturbed: int, names: Sequence[str], started: np.ndarray, ended: np.ndarray
 ) -> dict[str, float]:
-    """Divide distances between ends by those between starts, around each corner.
+    """Return distances between ends over those between starts, around each corner.
 
     Ratios below 1 mean a smooth landscape: different starts end in one minimum.
     """

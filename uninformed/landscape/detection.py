@@ -1,8 +1,6 @@
 """Test whether an adversary can recognise recovered training images, by ROC curves.
 
-`study` calls it.
-
-Attacks end at many images, some of which are recovered training
+`study` calls it. Attacks end at many images, some of which are recovered training
 images and most are not. An uninformed adversary can compute three scores of an image:
 
 parameters  misfit of the run's images, such as the distance of weights trained on them
@@ -124,7 +122,7 @@ def uninformed(
 def informed(
     sets: Sets, starts: Mapping[str, np.ndarray], decay: float
 ) -> DetectionScores:
-    """Score by the distance after retraining, each image in turn the target.
+    """Return scores by the distance after retraining, each image in turn the target.
 
     An informed adversary knows the other images, and theta of an affine victim. The
     true image is the closed form's solution; false ones are the starts, and held-out

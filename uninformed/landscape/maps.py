@@ -1,7 +1,7 @@
-"""Pictures of a landscape, to compare with Figures 1 to 12 of Runkel et al. 2024.
+"""Pictures of where attacks on weights alone end, as in Runkel et al. 2024.
 
-"Truth" means the training images, and "partition" other images of their classes
-(`mixtures`). `study` calls these functions, which write PNG files.
+`study` calls these functions, each of which writes the PNG file that it is told.
+"Truth" means the training images, "partition" others of their classes (`mixtures`).
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,8 @@
 """Starting images of the landscape experiment: mixtures of images and noise.
 
-Does an attack with the weights alone end at training images only if it began near them?
-So every attack of `runs` begins at each of these starts, including ones that no
-attacker has:
+The question is whether an attack with the weights alone ends at training images only if
+it began near them. So every attack of `runs` begins at each of these starts, including
+ones that no attacker has; `study` makes them:
 
     l2 (l1 truth + (1 - l1) partition) + (1 - l2) noise,    l1, l2 in 0, 1/4, ..., 1,
 
@@ -100,7 +100,7 @@ def load(config: PointsConfig, seed: int, data_dir: str | None = None) -> Sets:
 
 
 def name(l1: float, l2: float) -> str:
-    """Name a mixture; without a share of images, l1 doesn't matter."""
+    """Return a mixture's name; without a share of images, l1 doesn't matter."""
     if l2 == 0:
         return "noise"
     corners = {(1.0, 1.0): "truth", (0.0, 1.0): "partition"}

@@ -1,17 +1,18 @@
 """Measure where attacks on weights alone end: at training images, or elsewhere?
 
-`measure` gets the final images of an attack, which began at many *starts* (`mixtures`).
-It sees the training images, so no attack may call it. Any natural image resembles a
-training image a little, so each final image is compared too with the controls: the
-partition, and up to 200 held-out images that nothing was trained on.
+`study` calls `measure`, and `maps` calls `similarities`. `measure` gets the final
+images of an attack, which began at many *starts* (`mixtures`). It sees the training
+images, so no attack may call it. Any natural image resembles a training image a little,
+so each final image is compared too with the controls: the partition, and up to 200
+held-out images that nothing was trained on.
 
 An image is *recovered* if its SSIM with a training image exceeds 0.4 and its SSIM with
 every control. SSIM is in windows of 7 pixels. As the KKT attack finds images only up to
 a factor, it is the larger of the clipped and the stretched image's. L2 distances are to
 the image that is nearest by SSIM.
 
-Source: Runkel et al. 2024, Table 1, Section 4.5; the paper leaves "structurally most
-similar" open. The controls are ours.
+Source: Runkel et al. 2024, Table 1, Section 4.5. The controls and the choice of SSIM
+are ours.
 """
 
 import numpy as np
@@ -41,7 +42,7 @@ def similarities(
 def measure(
     sets: Sets, starts: Float[np.ndarray, "starts images ..."], outcomes: Outcomes
 ) -> Measured:
-    """Measure every quantity of every start.
+    """Return every quantity of every start.
 
     Returns: arrays (starts,), means over the images of a start if not said otherwise:
       truth: L2 distance to the nearest training image, in pixels of [0, 1].

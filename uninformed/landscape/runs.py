@@ -136,7 +136,7 @@ class Outcomes:
         for `kkt` the squared relative deviation of its output from the margin.
       slope_norm: |grad E| at the end of the last lower solve, (starts,); 0 for `kkt`.
       basis: orthonormal rows that span the first layer's weights, (rank, inputs); None
-        where that layer has one unit.
+        for affine victims, and where the weights span all inputs.
       centre: the point subtracted from all points before the first layer, (inputs,).
     """
 
@@ -159,7 +159,7 @@ def run(
     *,
     progress: bool = True,
 ) -> Outcomes:
-    """Run one method from all starts.
+    """Return the outcomes of one method from all starts, run or read.
 
     Raises: ConfigurationMismatchError: the folder holds another landscape.
     """
@@ -290,7 +290,7 @@ def _kkt(
     file = workdir / "network.npz"
     network = kkt_experiment.victim(experiment, images, file, progress=progress)
     mean = images.mean.ravel()
-    key = jax.random.fold_in(jax.random.key(config.seed), 2)
+    key = jax.random.fold_in(jax.random.key(config.seed), 2)  # kkt_experiment.ATTACKS
     size = float(homogeneous.squared_norm(network))
 
     def attack(batch: np.ndarray) -> Mapping[str, Any]:

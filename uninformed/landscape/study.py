@@ -1,8 +1,8 @@
 """The commands `informed landscape` and `bilevel`: runs, measurements, pictures.
 
-`run` is `informed landscape --config=configs/landscape.py --workdir=DIR`; `bilevel` is
-the same with one method. Batches of starts are cached in `ends/`, so that an
-interrupted run resumes.
+`informed.cli.run_commands` calls `execute`; `bilevel` is `landscape` with that method
+alone. Results and pictures go into the work folder. Batches of starts are kept there in
+`ends/`, so that an interrupted run resumes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -145,7 +145,7 @@ def _rounded(value: Any) -> Any:
 
 
 def _table(results: Mapping[str, Any], methods: Sequence[str]) -> str:
-    """Write results as lines: Table 1 and more columns, conclusions, AUC."""
+    """Return results as lines: Table 1 and more columns, conclusions, AUC."""
     shown = mixtures.unmixed(results["starts"])
     lines = [results["verdict"], candidates.NO_PROTECTION, ""]
     for method in methods:

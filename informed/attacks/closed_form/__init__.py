@@ -1,6 +1,6 @@
 """Compute a linear model's missing training row, mostly from the optimum's equations.
 
-Users call `reconstruct_sklearn`; audits play `closed_form`, and runs `glm`.
+Users call `informed.reconstruct_sklearn`; audits play `closed_form`, and runs `glm`.
 
 theorems          Theorems 1 and 8 of Balle et al., from parameters, link and penalty
 linear            the unknown row of a fitted estimator, from the optimum's equations

@@ -48,10 +48,10 @@ class EstimatorAttack(OneByOne):
     def each(
         self, release: Sequence[Any], knowledge: Knowledge, *, key: Array
     ) -> Iterator[Reconstruction]:
-        """Attack one fitted model after the other; needs fixed.
+        """Yield the target of one fitted model after the other; needs fixed.
 
-        Yields: the reconstruction of one target; the mean known row if a model does not
-          determine its target; NaN if this tool cannot read the model.
+        It is the mean known row if a model does not determine its target, and NaN if
+        this tool cannot read the model.
         """
         del key
         require_told(knowledge, "fixed")

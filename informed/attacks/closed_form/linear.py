@@ -41,7 +41,7 @@ from informed.attacks.impossible import ReconstructionImpossibleError
 _PRECISION = 1e-6
 # Estimators that `reconstruct` takes.
 _GLMS = ("LinearRegression", "Ridge", "LogisticRegression", "PoissonRegressor")
-_REAL_LABELS = ("LinearRegression", "Ridge")
+_REAL_LABELS = ("LinearRegression", "Ridge")  # with labels that are real numbers
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -121,7 +121,7 @@ def reconstruct(
     *,
     target_label: float | None = None,
 ) -> GlmReconstruction | tuple[GlmReconstruction, GlmReconstruction]:
-    """Apply Theorem 1 or 8 to a fitted estimator, and estimate the error.
+    """Return the target by Theorem 1 or 8 of a fitted estimator, and its error.
 
     Args:
       model: a fitted estimator of one of the types in `_GLMS`.

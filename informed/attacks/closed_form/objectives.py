@@ -1,8 +1,7 @@
 """Solve the equations of a linear model's optimum for its unknown training row.
 
-`linear` and `theorems` call it; `pipelines` accepts the estimators of `OBJECTIVES`.
-
-Of all training rows one, the *target* (x, y), is unknown. Parameters at the optimum
+`linear` and `theorems` call it; `pipelines` accepts the estimators of `OBJECTIVES`. Of
+all training rows one, the *target* (x, y), is unknown. Parameters at the optimum
 satisfy
 
     sum_i w_i loss'(s_i, y_i) (1, x_i) + (gradient of the penalty) = 0,

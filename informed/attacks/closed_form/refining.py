@@ -37,7 +37,7 @@ _FLOOR = 1e-9
 def refit(
     model: Any, known: Any, labels: Any, row: np.ndarray, label: Any, at: int = -1
 ) -> Any:
-    """Fit a clone of a model to the known rows, and a row at position `at`."""
+    """Return a clone of a model, fitted to the known rows and a row at `at`."""
     at = known.shape[0] if at < 0 else at
     rows = np.insert(known, at, row, axis=0)
     labels = np.asarray(labels)

@@ -1,6 +1,7 @@
 """Reconstruct the unknown training row from the means that a `StandardScaler` stores.
 
-With n known rows k_i, unknown row x, mean m and variance v of all n + 1, per column:
+`pipelines` calls `read` and returns its row. With n known rows k_i, unknown row x, mean
+m and variance v of all n + 1, per column:
 
     x = (n + 1) m - sum_i k_i,        g = sum_i (k_i - m)^2 + (x - m)^2 - (n + 1) v = 0.
 
@@ -10,10 +11,10 @@ its rounding, then
 
     |d| <= t / |w - x|, or 4 sqrt(t) where (w - x)^2 < 4 t.
 
-The certificate has two blind spots. One wrong known value passes if d = w - x: it
-then equals the true value of the missing row. Columns of few values make that likely
-and are not certified. Two or more wrong values of one column pass if their effects on g
-cancel, which takes one coincidence to the last digits.
+The certificate has two blind spots. One wrong known value passes if d = w - x: it then
+equals the true value of the missing row. Columns of few values make that likely and are
+not certified. Two or more wrong values of one column pass if their effects on g cancel,
+which takes one coincidence to the last digits.
 """
 
 from typing import Any

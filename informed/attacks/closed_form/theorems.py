@@ -10,9 +10,9 @@ Objective: sum_i [b(s_i) - y_i s_i] + (penalty / 2) |theta|^2 + (intercept_penal
 t^2, where s_i = <x_i, theta> + t for coefficients theta and intercept t, and b' is the
 mean function. All in float64.
 
-Source: Balle et al. 2022, Theorem 1 and Theorem 8. Differs from the printed Theorem 1:
-in the label's formula the penalty term is added to the sum of residuals, not multiplied
-with it; and the penalty here is half that of lambda |theta|^2.
+Source: Balle et al. 2022, Theorems 1 and 8. In the label's formula the penalty term is
+added to the sum of residuals, not multiplied with it as printed in Theorem 1; and the
+penalty here is half that of lambda |theta|^2.
 """
 
 import dataclasses
@@ -64,7 +64,7 @@ def reconstruct_glm(
     penalty: float = 0.0,
     intercept_penalty: float = 0.0,
 ) -> GlmReconstruction:
-    """Apply Theorem 1 to one linear predictor with an intercept.
+    """Return the target of one linear predictor with an intercept, by Theorem 1.
 
     Args:
       theta: (features,), the released coefficients.
@@ -104,7 +104,7 @@ def reconstruct_softmax(
     penalty: float = 0.0,
     penalise_intercepts: bool = False,
 ) -> GlmReconstruction:
-    """Apply Theorem 1 to multinomial logistic regression.
+    """Return the target of multinomial logistic regression, by Theorem 1.
 
     The target's share of the gradient is the outer product of its residuals over the
     classes and (1, x); x is its least-squares solution. Also recovers the features
@@ -128,7 +128,7 @@ def reconstruct_softmax(
 
 
 def judge(objective: Objective, quotient: Quotient, y: Any) -> GlmReconstruction:
-    """Estimate the error of the closed form's target, and round a Poisson label `y`."""
+    """Return the closed form's target and its error; round a Poisson label `y`."""
     slope = quotient.share[:, 0]
     residual = float(np.linalg.norm(slope))
     x, loss, violation = quotient.row, objective.loss, quotient.violation

@@ -1,12 +1,12 @@
 """Certify the inversion's result: it must explain the weights and follow from them.
 
 Trained on the true target, A would miss the released weights (theta) by rounding alone.
-We measure that rounding at the candidate, by training again with its last digits
-changed, some tens of times. A candidate is *certified* if (1) this noise explains its
-residual, (2) theta determines it closely enough in every direction, and (3) it agrees
-with the known pixels of the target. If (2) holds only because its pixels lie on levels,
-`if_levels` is set too: the certificate then holds if the target's pixels are levels. If
-A is random nothing is certified, but `if_levels` may be set. `training_inversion` and
+We measure that rounding at the candidate, by training seven times with its last digits
+changed. A candidate is *certified* if (1) this noise explains its residual, (2) theta
+determines it closely enough in every direction, and (3) it agrees with the known pixels
+of the target. If (2) holds only because its pixels lie on levels, `if_levels` is set
+too: the certificate then holds if the target's pixels are levels. If A is random
+nothing is certified, but `if_levels` may be set. `training_inversion` and
 `cloud_search` call `certify` at their end.
 """
 
@@ -127,7 +127,7 @@ def noise_of(published: Published, rounding: float) -> Independent:
 
 
 def measured_rounding(problem: Problem, images: np.ndarray) -> float:
-    """Measure A's squared rounding: train with the images' last digits changed."""
+    """Return A's squared rounding, by training with images' last digits changed."""
     rng = np.random.default_rng(0)
     near = np.tile(images, (_ROUNDING_RUNS + 1, *[1] * images.ndim))
     near[1:] *= 1 + _LAST_DIGITS * rng.standard_normal(near[1:].shape)

@@ -1,7 +1,7 @@
 """Least squares by clouds of training runs: for functions with kinks or no derivatives.
 
 `cloud_search` calls it: the function maps coordinates of an image, in standard
-deviations, to trained weights; the aim are the released ones. A *cloud* is a set of
+deviations, to trained weights; the aim is the released ones. A *cloud* is a set of
 random points around the present guess at which the function is run. Near a kink, a
 derivative is the slope of one piece only. A step needs the slope on the scale of the
 present error, so we regress the cloud's values on its points (`cloud_regression`). As
@@ -9,12 +9,9 @@ the guess improves, the cloud shrinks.
 
 The step starts from the regression's own value at the centre, which averages over
 kinks. Candidates along the step and the cloud's points are compared by running them.
-Many small gains in a small cloud may be fitted noise, far from the solution. When
-progress stalls, we cast a large cloud around the best point so far and continue from
-there, even if that is farther away ("heating"). We then also try likely points, such
-as whole levels, at one to four times the step's standard error.
-
-Source: ours.
+When progress stalls, we cast a large cloud around the best point so far and continue
+from there, even if that is farther away ("heating"). We then also try likely points,
+such as whole levels, at one to four times the step's standard error. Source: ours.
 """
 
 import dataclasses
@@ -69,7 +66,7 @@ class CloudState:
 
     @classmethod
     def start(cls, u: np.ndarray, value: np.ndarray) -> "CloudState":
-        """Begin at a point without known slopes."""
+        """Return the state at a point without known slopes."""
         nothing = np.zeros((len(u), len(value)))
         return cls(u=u, value=value, centre=u, slopes=None, jacobian=nothing)
 

@@ -2,7 +2,7 @@
 
 In these coordinates a target like the known images is about standard normal. So the
 prior is Gaussian, and least squares are well conditioned. `known_images` computes them,
-`shared_measurements` makes a `Space` for each search.
+`shared_measurements` makes a `Space` for each search; `stationary_attack` does both.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""The inversion's derivatives of training (A) in JAX: several ways, as they cost much.
+"""Derivatives of training (A) in JAX, chosen for the inversion by `retraining_of`.
 
 slopes, plain     forward mode; one run carries a block of tangents, so memory is a
                   block of optimiser states, whatever the number of epochs

@@ -1,10 +1,11 @@
 """Derivatives of a training run that JAX can't differentiate, by finite differences.
 
-Each column of the Jacobian is one more training, with the unknown point moved a little
-along that column. The move balances curvature and rounding. We measure the rounding r
-of the weights once, and by how much they move per unit of the image, s. If the
-curvature is about s, the best move is about sqrt(r / s). The solver corrects errors of
-the slopes, since it judges steps by training itself and updates slopes by secants.
+`derivatives.retraining_of` returns a `Repeated` for it. Each column of the Jacobian is
+one more training, with the unknown point moved a little along that column. The move
+balances curvature and rounding. We measure the rounding r of the weights once, and by
+how much they move per unit of the image, s. If the curvature is about s, the best move
+is about sqrt(r / s). The solver corrects errors, since it judges steps by training
+itself and updates slopes by secants.
 """
 
 import numpy as np

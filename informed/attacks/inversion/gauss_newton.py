@@ -1,6 +1,6 @@
 """Least squares by Gauss-Newton where the Jacobian is very expensive.
 
-`solving` and `stationary_attack` call it.
+`solving` and `stationary_attack` call it, each with its own residuals and slopes.
 
 - Several dampings of a step are evaluated at once, as one batch of training runs: those
   around the previous best, and others only if the best is at their edge.

@@ -1,8 +1,7 @@
 """Guess a starting image from the weights of a few shadow models of one label.
 
-`starting_images` calls `guess`.
-
-They are for outliers, which aren't reached from the mean image of their class.
+`shared_measurements` trains the models, and `starting_images` asks for the images: for
+outliers, which aren't reached from the mean image of their class.
 """
 
 import dataclasses

@@ -1,8 +1,9 @@
 """Round nearly exact images to the few values that pixels of digital images take.
+
 A *level* is such a value: eight-bit images are multiples of 1/255. If the known images
-lie on levels, we assume that the target does too. If an image is within half a level of
-the truth in every pixel, rounding it to levels gives the truth exactly, which the
-rounding of training would otherwise prevent.
+lie on levels, the inversion and `stationary_attack`, which call this, assume that the
+target does too. If an image is within half a level of the truth in every pixel, its
+nearest levels are the truth, which the rounding of training would otherwise prevent.
 """
 
 import numpy as np
@@ -33,7 +34,7 @@ def above_zero(images: Pixels) -> int | None:
 
 
 def nearest(images: Pixels, levels: int) -> np.ndarray:
-    """Move every pixel to the nearest level k / levels of [0, 1]; float64."""
+    """Return images on their nearest levels, k / levels in [0, 1]; float64."""
     return np.clip(np.round(images * levels), 0, levels) / levels
 
 

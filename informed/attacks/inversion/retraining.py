@@ -3,8 +3,8 @@
 Randomness of A that the adversary doesn't know is drawn `draws` times, and the weights
 theta are the mean over the draws. Noise of private training is omitted instead, which
 gives the same mean to first order. More draws measure how theta scatters. Subclasses
-add derivatives of the whole training run, by `derivatives` or `finite_differences`.
-`membership_attacks` uses it too.
+add derivatives of the whole training run: `derivatives` and `finite_differences`. The
+inversion trains through them, and `membership_attacks` through `Retraining` itself.
 """
 
 import functools
@@ -159,7 +159,7 @@ class Retraining:
         images: Float[np.ndarray, "points unknown height width channels"],
         labels: Int[np.ndarray, "points unknown"],
     ) -> Thetas:
-        """Train with each of several values of the unknown points; float64.
+        """Return theta, float64, of each of several values of the unknown points.
 
         Recent points come from a cache if A is deterministic.
         """
@@ -192,7 +192,7 @@ class Retraining:
         return thetas
 
     def draws(self, images: Unknowns, labels: Labels) -> Thetas:
-        """Train under each draw of the unknown randomness, noise included."""
+        """Return theta under each draw of the unknown randomness, noise included."""
         count = self.programs.num_draws
         self.runs += count
         return self.programs.noisy(

@@ -94,7 +94,7 @@ class SharedMeasurements:
         return SharedMeasurements(self.config, self.knowledge, self._key, runs)
 
     def shadows(self, label: int) -> LabelShadows:
-        """Train on known images of a label, or of any label if it has none."""
+        """Return models of known images of a label, or of any label if it has none."""
         if label not in self._shadows:
             shown = self.known.of_class(label)[-self.config.neighbours :]
             labels = np.full(len(shown), label, np.int32)
@@ -203,7 +203,7 @@ class SharedMeasurements:
         return dark & ~lit, lit
 
     def pose(self, published: Published, start: Start) -> Problem:
-        """Set up the inversion problem of a release, for the labels of a start."""
+        """Return the inversion problem of a release, for the labels of a start."""
         known = self.known
         of_one = known.free_coordinates if start.free else known.coordinates
         black, _ = self.black_and_lit(published)

@@ -92,7 +92,7 @@ class Stage:
         return gauss_newton.krylov(push, pull, slope, KRYLOV)
 
     def settled(self, here: Iterate) -> Iterate:
-        """Round a point to the known images' pixel levels, if theta agrees."""
+        """Return a point, on the known images' pixel levels if theta agrees."""
         space, count = self.problem.space, self.problem.known.levels
         images = space.images(here.u)
         if count is None or not pixel_levels.suggested(images, count):

@@ -7,8 +7,7 @@ tangents give all columns of the Jacobian: 111 instead of 784 on MNIST. Neglecte
 are of second order in the neglected standard deviations of the data: on MNIST at a
 fixed set of 1,000 and rank 100, the largest eigenvalue of the Jacobian's relative error
 is 0.2. W ends at c W_0 + X^T A + z a^T; c is from weight decay, A and a are the
-*coefficients* of known images and target. `derivatives` uses it for full-batch gradient
-descent with a dense first layer.
+*coefficients* of known images and target. `derivatives` calls it where it applies.
 """
 
 import functools

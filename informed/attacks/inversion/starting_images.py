@@ -1,9 +1,9 @@
 """Labels to try, and images to start from, when inverting a release.
 
-By derivatives most targets are reached from the mean image of their class, so that
-comes first. Outliers, which no mean image resembles, are reached from the next starts:
-guesses by a regression on a few trainings on known images, shared by all releases. The
-search without derivatives (`clouds`) begins with these guesses.
+`training_inversion` asks for them. By derivatives most targets are reached from the
+mean image of their class, so that comes first. Outliers, which no mean image resembles,
+are reached from the next starts: guesses by a regression on a few trainings on known
+images. The search without derivatives (`cloud_search`) begins with these guesses.
 """
 
 from collections.abc import Iterator, Sequence
@@ -172,7 +172,7 @@ def _rng(shared: SharedMeasurements, number: int) -> np.random.Generator:
 def _regressed(
     shared: SharedMeasurements, theta: np.ndarray, labels: np.ndarray
 ) -> list[tuple[int, np.ndarray]]:
-    """Guess the image by regression on theta; the guess of nearest theta comes first.
+    """Return guesses by regression on theta, with labels; the nearest theta first.
 
     If there are few labels, known images follow.
     """

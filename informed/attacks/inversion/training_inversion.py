@@ -5,20 +5,16 @@ its initialisation theta_0 and the order of mini-batches. Uses public images. Wh
 release: the weights theta. The label may be unknown. The registry builds it by `make`;
 users call `informed.Inversion`.
 
-If A is deterministic, the target z is a solution of
-
-    min_z |A(D_- + z) - theta|^2
-
-by damped Gauss-Newton through the whole training run, or by clouds of trainings; see
-docs/inversion.md. At the true target the residual is the rounding noise of A, which the
+If A is deterministic, the target z minimises |A(D_- + z) - theta|^2. It is found by
+damped Gauss-Newton through the whole training run, or by clouds of trainings; see
+docs/inversion.md. At the true target the residual is the rounding of A, which the
 adversary measures by training again. So they know *without the target* whether the
 reconstruction is exact (`certificate`).
 
 If the released numbers are rounded (`Release.deviations`) or A has unknown randomness,
-residuals are weighted by the covariance of that noise (for randomness, estimated by
-training repeatedly), and we find the maximum a posteriori with a Gaussian prior. Its
-posterior variance is reported as `expected_mse`. If theta_0 is unknown but the family
-of its seed is known, the seed of each release is searched first.
+residuals are weighted by the covariance of that noise, and the result is the most
+probable target under a Gaussian prior; `expected_mse` is its posterior variance. The
+seed of an unknown theta_0 is searched first, if the family of seeds is known.
 
 Source: ours. The key draws the unknown randomness of A and further starts; all else is
 deterministic.
@@ -71,7 +67,7 @@ class Inversion(OneByOne):
     def each(
         self, release: Release, knowledge: Knowledge, *, key: Array, first: int = 0
     ) -> Iterator[Reconstruction]:
-        """Reconstruct the target of one release after the other.
+        """Yield the target of one release after the other.
 
         The reconstruction of a release doesn't depend on the others.
 
@@ -81,7 +77,7 @@ class Inversion(OneByOne):
             the release's seed is recovered. Uses public, labels and known if given.
           first: the release to begin at.
         Yields: images, not clipped to [0, 1]; labels and their margins; squared
-          residuals; certified; expected_mse.
+          residuals; certified; exact_if_levels; expected_mse; trainings.
         Raises: ValueError: needed knowledge is None, the weights are of another victim,
           or there isn't one label per release.
         """
@@ -100,7 +96,7 @@ class Inversion(OneByOne):
         *,
         key: Array,
     ) -> Iterator[Reconstruction]:
-        """Reconstruct several unknown training points per release, for users.
+        """Yield several unknown training points of each release, for users.
 
         Args:
           release: models trained on D_- and the unknown points. With mini-batches, the
@@ -167,7 +163,7 @@ class Inversion(OneByOne):
 def certificates(
     shared: SharedMeasurements, published: Published, labels: LabelRows
 ) -> Iterator[Certificate]:
-    """Solve from one start after the other, best first, and judge the results."""
+    """Yield the judged result of one start after the other, the best start first."""
     random = shared.runs.random
     prefer_clouds = not random and shared.prefer_clouds
     if not prefer_clouds:

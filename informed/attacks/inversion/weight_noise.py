@@ -1,7 +1,8 @@
 """Gaussian models of the noise in released weights theta, which weight the residuals.
 
-To *whiten* a difference of theta is to scale it by the noise, so that noise alone gives
-entries of variance 1.
+`certificate` and `solving` use `Independent` noise, `solving` also `Projected`, and
+`cloud_regression` `Correlated` noise. To *whiten* a difference of theta is to scale it
+by the noise, so that noise alone gives entries of variance 1.
 """
 
 import dataclasses
@@ -38,7 +39,7 @@ class Independent:
 class Projected:
     """Noise in the few directions of theta that depend on the target.
 
-    Some dozens of draws are too few for a covariance in all directions.
+    The draws are far fewer than the weights: too few for a covariance in all of them.
     """
 
     onto: Float[np.ndarray, "params k"]  # the directions, in orthonormal columns
@@ -72,7 +73,7 @@ class Correlated:
 
 
 def correlated(samples: Differences, deviations: Differences) -> Correlated:
-    """Estimate noise in all directions from some dozens of samples around zero.
+    """Estimate noise in all directions from few samples around zero.
 
     Its strong directions are those of the samples. The variance in others is that of
     one half of the samples outside the span of the other half. `deviations` > 0 are

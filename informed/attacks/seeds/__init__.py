@@ -1,6 +1,7 @@
 """Search for the 32-bit seed of unknown initial weights, which the inversion needs.
 
-recovery    the attack: the seeds whose initial weights agree with untrained ones
+recovery    the attack, for `inversion` and users: the seeds whose initial weights agree
+            with untrained ones
 still       weights that training leaves at a multiple of their initial value
 seed_search a pass over all seeds of a family, drawing a few weights of each
 threefry    single elements of the arrays that JAX draws

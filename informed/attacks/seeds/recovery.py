@@ -54,8 +54,7 @@ def recover(
     Needs fixed, algorithm and seeds; uses public and training_key.
 
     Raises: FieldError: needed knowledge is None, not all weights are released, or A
-    isn't
-      run by JAX. ValueError: `seeds.draw` makes another number of weights.
+      isn't run by JAX. ValueError: `seeds.draw` makes another number of weights.
     Warns: RuntimeWarning: no seed was searched.
     """
     by_still = still_search(release, knowledge, key=key)

@@ -1,12 +1,12 @@
 """Compute single elements of JAX's random initialisations, for many seeds at once.
 
 The seed search needs a few weights for each of billions of seeds, and drawing whole
-arrays for each would be too slow. JAX's generator is threefry, a function of a key and
-a counter. With the partitionable form (JAX's default), the random word of element i of
-an array depends on the key and i only. So `element` traces the user's initialiser
-(`draw`: key -> theta_0) under a generator that fills every array with the random word
-of the requested element; XLA then computes that element alone. `split` and `fold_in`
-are threefry's own, so keys may be derived as Haiku, Flax or Equinox do.
+arrays would be too slow. JAX's generator is threefry, a function of a key and a
+counter. With the partitionable form (JAX's default), the random word of element i of an
+array depends on the key and i only. So `element`, for `seed_search`, traces the user's
+initialiser (`draw`: key -> theta_0) under a generator that fills every array with the
+random word of the requested element; XLA then computes that element alone. `split` and
+`fold_in` are threefry's own, so keys may be derived as Haiku, Flax or Equinox do.
 
 Source: Salmon et al. 2011, Parallel random numbers: as easy as 1, 2, 3; JAX.
 Checked: tests/informed/attacks/test_seeds.py (`jax.random` itself).
@@ -22,6 +22,7 @@ import jax.numpy as jnp
 from jax.extend import random as extended
 from jaxtyping import Array, Float, UInt32
 
+# Of Threefry-2x32 in the source: the bits of each rotation, and the key's parity.
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
 

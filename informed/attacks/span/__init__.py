@@ -2,12 +2,13 @@
 
 A dense first layer shows the direction of the missing row's part off (orthogonal to)
 the span of the known rows. This needs more features than known rows; networks also need
-code and seed. docs/span.md has the proof.
+code and seed. Runs and audits play `SpanAttack` as `span`, `closed_form.pipelines`
+reads linear models by `linear_fit`, users call the rest. docs/span.md has the proof.
 
 direction      `read`: the direction and its error; `rank`: candidates by angle to it
 basis          projections off the span
-lattice        `complete`: from the direction to a row of integers (with columns and
-               uniqueness)
+lattice        `complete`: from the direction to a row of integers (with columns,
+               uniqueness and completion)
 linear_fit     the row of a fitted linear model
 span_attack    the attack on networks: first_layers, and guess_search by training
 """

@@ -1,4 +1,7 @@
-"""A completed missing row, with the evidence that it is the right one."""
+"""A completed missing row, with the evidence that it is the right one.
+
+`lattice` and `guess_search` return it to `span_attack`, `lattice` also to `linear_fit`.
+"""
 
 import dataclasses
 
@@ -16,7 +19,7 @@ _BALL = float(np.sqrt(2 * np.pi * np.e))
 
 
 def digits(equations: int, distance: float) -> float:
-    """Count the decimal digits to which all equations together agree with a grid.
+    """Return the decimal digits to which all equations together agree with a grid.
 
     Grid rows that are unrelated to the span lie evenly around it, so the expected
     number at most this far away is the volume of a ball of this radius, with a

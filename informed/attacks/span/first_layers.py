@@ -47,7 +47,7 @@ class Layer:
 
 
 def spanned(rows: int, features: int) -> str:
-    """Say that D_- leaves no direction off its span; "" if it leaves some."""
+    """Return why D_- leaves no direction off its span; "" if it leaves some."""
     if rows + 2 < features:
         return ""
     return f"D_- has {rows} rows of {features} features: no direction is off their span"
@@ -56,12 +56,11 @@ def spanned(rows: int, features: int) -> str:
 def find(
     knowledge: Knowledge, known: np.ndarray, key: Array
 ) -> tuple[list[Layer], str]:
-    """Find layers that stay in the span of the records, or say why there are none.
+    """Return layers that stay in the span of the records, or why there are none.
 
     Training (A) is run twice on the known records D_-: with the first duplicated, and
     with another. Both leave the same initial weights off the span of D_-.
-
-    Returns: the layers; why there are none, "" if there are some.
+    The reason is "" if there are layers.
     """
     fixed = knowledge.fixed
     assert fixed is not None

@@ -10,9 +10,7 @@ that matter most to these, and later trainings update it by secants (Broyden).
 
 Steps are damped (Levenberg and Marquardt), in coordinates in which known records have
 at most variance one. A guess near the discrete levels of its columns is rounded to
-them; only such a row is certified.
-
-Source: ours; docs/span.md.
+them; only such a row is certified. Source: ours; docs/span.md.
 """
 
 import dataclasses

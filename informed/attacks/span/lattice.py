@@ -17,9 +17,8 @@ probabilities. What a step received from the previous one is subtracted (the ext
 mean), so that errors stay independent. Rounding and projecting alone ends at wrong rows
 for n / d above 0.2.
 
-Source: Rangan, Schniter and Fletcher, "Vector approximate message passing" (IEEE Trans.
-Inf. Theory 65, 2019), with the projection as the linear step, and the share fitted by
-least squares after the first rounds.
+Source: Rangan, Schniter and Fletcher 2019, "Vector approximate message passing", with
+the projection as the linear step, and the share fitted after the first rounds.
 """
 
 from collections.abc import Iterator

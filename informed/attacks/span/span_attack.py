@@ -9,9 +9,7 @@ seed unless the layer starts at zero.
 If columns take few values (*levels*), these complete the direction to a row. Otherwise,
 or if that fails, a search by training on guesses (`guess_search`) looks for the n + 1
 numbers that n known records leave open. There is no search for tables, nor if the layer
-shows several directions. Without a row the guess is the mean of D_-.
-
-Source: ours.
+shows several directions. Without a row the guess is the mean of D_-. Source: ours.
 """
 
 import dataclasses
@@ -87,7 +85,7 @@ class SpanAttack(OneByOne):
     def each(
         self, release: Release, knowledge: Knowledge, *, key: Array
     ) -> Iterator[Reconstruction]:
-        """Attack one release after the other; needs fixed and algorithm.
+        """Yield the target of one release after the other; needs fixed and algorithm.
 
         Layers that don't start at zero also need the initialisation. Uses labels.
 

@@ -1,9 +1,9 @@
 """Before an integer row is certified, check that no other row explains the direction.
 
-A direction shows neither length nor sign, so every s z + sum m_i k_i, of the result z
-and known rows k_i, has the same one; those on the grid are *rivals*. Combinations with
-one or two known rows are tried, after an estimate of their number by chance, which
-saves time. Combinations with more, and sums of missing rows, are only estimated.
+`lattice` calls `possible`. A direction shows neither length nor sign, so every s z +
+sum m_i k_i, of the result z and known rows k_i, has the same one; those on the grid are
+*rivals*. Combinations with one or two known rows are tried, after an estimate of their
+number by chance. Combinations with more, and sums of missing rows, are only estimated.
 """
 
 from collections.abc import Iterator

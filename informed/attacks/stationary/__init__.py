@@ -1,6 +1,6 @@
-"""Reconstruct a converged network's target without the seed: all gradients sum to zero.
+"""Reconstruct the target of a converged network, whose gradients add up to zero.
 
-stationary_attack  the attack: closed form, then the most probable target
+stationary_attack  the attack, which runs play as `stationary`; it needs no seed
 gradients          gradients and Hessian of the penalised loss, and how much is left
 """
 
