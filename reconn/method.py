@@ -82,7 +82,7 @@ class Method:
 
     def __post_init__(self) -> None:
         if self.models is not None:
-            checks.at_least("models", self.models, 2)
+            checks.at_least("models", self.models, 3)
         checks.positive("clip", self.clip)
         checks.positive("validation_fraction", self.validation_fraction)
         checks.within("validation_fraction", self.validation_fraction, 0, 1)

@@ -77,7 +77,7 @@ def train(
             "Expected {} to be a Network, and a workdir that all see, since there are"
             f" {processes} processes; one process fits a Kernel.",
         )
-    least = max(2, method.models or 0)
+    least = max(3, method.models or 0)
     if len(models) < least:
         raise ValueError(f"Expected at least {least} shadow models, got {len(models)}.")
     num_models = method.models or len(models)

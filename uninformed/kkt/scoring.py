@@ -232,7 +232,7 @@ def stability(run: KktRun, runs: list[KktRun]) -> float:
     for other in others:
         gaps = run.points[:, None] - other.points[other.alive][None]
         near = np.sqrt(np.mean(gaps**2, axis=-1)).min(axis=1) < _SAME
-        shares.append(np.sum(weights * near) / weights.sum())
+        shares.append(np.sum(weights * near) / max(weights.sum(), 1e-300))
     return float(np.mean(shares))
 
 
