@@ -7,8 +7,8 @@ candidates. `landscape.runs` and `uninformed.rows` call the attack too.
 """
 
 from uninformed.kkt.descent import REVISION, Attack, KktRun, attack_many
+from uninformed.kkt.kkt_config import KktConfig
 from uninformed.kkt.loss import directions, span
-from uninformed.kkt.loss_terms import KktConfig
 
 __all__ = ["REVISION", "Attack", "KktConfig", "KktRun", "attack_many"]
 __all__ += ["directions", "span"]

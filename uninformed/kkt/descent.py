@@ -35,8 +35,8 @@ from shadow import bars, checks
 from shadow.threat import Release, require_told
 from uninformed import pieces
 from uninformed.homogeneous import DenseLayers
+from uninformed.kkt.kkt_config import KktConfig
 from uninformed.kkt.loss import FLOOR, Begin, KktProblem, KktUnknowns
-from uninformed.kkt.loss_terms import KktConfig
 from uninformed.knowledge import Architecture, Candidates
 
 # Incremented when a change alters results; see `shadow.records`.

@@ -24,7 +24,7 @@ from uninformed import homogeneous
 from uninformed import max_margin as margin
 from uninformed.homogeneous import DenseLayers
 from uninformed.kkt import stationarity
-from uninformed.kkt.loss_terms import KktConfig
+from uninformed.kkt.kkt_config import KktConfig
 
 # Random points to estimate the root mean square of a layer's sums, to a few percent.
 _FEW = 256
