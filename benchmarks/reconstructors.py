@@ -12,6 +12,12 @@ the extra is installed, labels right, share of targets nearer than the nearest n
 among the known records, seconds. refined_gain: kernel less refined in MSE, over the
 standard error of their paired difference.
 
+What makes the attack harder: --view=float16 (or bfloat16, int8), --view=logits (of 200
+public images), --random (unknown initialisation), --shadow-data=cifar100 (Figure 6),
+--epsilon=10 (full-batch DP-GD, clipping norm 1, delta 1e-5). mean_mse: of the mean
+shadow target. With --epsilon, a guess is a success if it is nearer than the neighbours
+on average; bound: gamma at the success that the best such guess has without theta.
+
 --quick: MNIST, 1,000 known records, 4,000 shadow models, seed 6.
 --workdir keeps stores and reconstructors, and a run that was cut off goes on there.
 --figure writes twenty targets with what each attack made of them.
@@ -30,14 +36,20 @@ import jax
 import matplotlib.pyplot as plt
 import numpy as np
 
+import dp
 import informed
 import reconn
 import shadow
 from benchmarks.developers import developer
+from dp.gradient import PrivacyConfig
 from informed import metrics
+from informed.experiment.training_settings import TrainingConfig
 from shadow import devices
+from shadow.views import ViewConfig
 
 _SHOWN = 20
+# What makes the attack harder, with its value where nothing does.
+_HARDER = {"view": "float32", "random": False, "shadow_data": None, "epsilon": None}
 # Of the published recipe on CIFAR-10, which names neither epochs nor rate.
 _TABLE_VII = {"widths": (2048,), "input_dropout": 0.0, "dropout": 0.0}
 
@@ -52,6 +64,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=6)
     parser.add_argument("--epochs", type=int, default=20, help="of network")
     parser.add_argument("--only", nargs="*", default=None, help="names of attacks")
+    parser.add_argument("--view", default="float32")
+    parser.add_argument("--random", action="store_true")
+    parser.add_argument("--shadow-data", default=None)
+    parser.add_argument("--epsilon", type=float, default=None)
     parser.add_argument("--workdir", type=Path, default=None)
     parser.add_argument("--figure", type=Path, default=None)
     parser.add_argument("--quick", action="store_true", help="the defaults")
@@ -63,8 +79,10 @@ def main() -> None:
 
 def _measured(arguments: argparse.Namespace, workdir: Path) -> dict[str, Any]:
     started = time.perf_counter()
+    others = arguments.shadow_data
     split = shadow.split(
         shadow.load(arguments.dataset),
+        shadow_pool=shadow.load(others) if others else None,
         num_fixed=arguments.fixed,
         num_shadow=arguments.models,
         num_test=arguments.targets,
@@ -78,14 +96,27 @@ def _measured(arguments: argparse.Namespace, workdir: Path) -> dict[str, Any]:
             "learning_rate": 0.01,
             "epochs": 20,
         }
+    if arguments.random:
+        settings["initialisation"] = "random"
+    if arguments.epsilon is not None:
+        settings["privacy"] = _privacy(arguments.epsilon)
     factory = dataclasses.replace(developer(split.fixed, **settings), role="shadow")
+    kind = {"kind": "logits"} if arguments.view == "logits" else {}
+    seen = ViewConfig(**(kind or {"precision": arguments.view}))
+    view = seen.view(factory.descent.victim, split.shadow.images)
     store = shadow.Store.open(workdir / "shadow", factory, split.shadow)
     store.fill()
-    release = factory.release(split.test)
+    release = factory.release(split.test, view)
+    mean = np.broadcast_to(split.shadow.images.mean(axis=0), split.test.images.shape)
+    near = float(
+        metrics.nearest_neighbours(split.test.images, split.fixed.images).mse.mean()
+    )
     line: dict[str, Any] = {
         "data": f"{arguments.dataset}, {arguments.fixed} known",
+        **{n: v for n in _HARDER if (v := getattr(arguments, n)) != _HARDER[n]},
         "models": arguments.models,
         "seed": arguments.seed,
+        "mean_mse": _short(metrics.mse(split.test.images, mean).mean()),
         "shadow_seconds": round(time.perf_counter() - started),
     }
     guesses, errors = {}, {}
@@ -94,7 +125,11 @@ def _measured(arguments: argparse.Namespace, workdir: Path) -> dict[str, Any]:
             continue
         began = time.perf_counter()
         attack = reconn.train(
-            store, method, key=jax.random.key(arguments.seed), workdir=workdir / name
+            store,
+            method,
+            key=jax.random.key(arguments.seed),
+            workdir=workdir / name,
+            view=view,
         )
         guess = attack(release, factory.knowledge())
         took = time.perf_counter() - began
@@ -116,6 +151,10 @@ def _measured(arguments: argparse.Namespace, workdir: Path) -> dict[str, Any]:
     if {"kernel", "refined"} <= errors.keys():
         gains = errors["kernel"] - errors["refined"]
         line["refined_gain"] = _short(gains.mean() * np.sqrt(len(gains)) / gains.std())
+    if arguments.epsilon is not None:
+        line["bound"] = _bound(factory, split.shadow.images, near)
+        rates = {f"{n}_success": _short((e <= near).mean()) for n, e in errors.items()}
+        line |= rates
     if arguments.figure is not None:
         _draw(split.test.images, guesses, arguments.figure)
     return line | {"seconds": round(time.perf_counter() - started)}
@@ -146,6 +185,27 @@ def _methods(epochs: int, cifar: bool) -> dict[str, Any]:
         ),
         "published": published,
     }
+
+
+def _privacy(epsilon: float) -> PrivacyConfig:
+    """Return DP-GD of full batches with the least noise for epsilon."""
+    noise = dp.calibrate(
+        epsilon=epsilon, delta=1e-5, steps=TrainingConfig().epochs, relation="zero_out"
+    )
+    return PrivacyConfig(clip_norm=1.0, noise_multiplier=noise.noise_multiplier)
+
+
+def _bound(factory: shadow.Factory, public: np.ndarray, threshold: float) -> float:
+    """Return gamma for an MSE of at most `threshold`; kappa is of public images."""
+    kappa = dp.kappa_from(
+        public,
+        error=lambda guess, records: metrics.mse(
+            np.broadcast_to(guess, records.shape), records
+        ),
+        threshold=threshold,
+    )
+    bound = dp.rero_bound(factory.mechanism(), log_kappa=max(kappa.log_kappas))
+    return _short(bound.gamma)
 
 
 def _draw(truth: np.ndarray, guesses: dict[str, np.ndarray], path: Path) -> None:
