@@ -21,7 +21,7 @@ from dp.mechanisms import LARGE, Amplified, Gaussian, PoissonGaussian
 from dp.rero import ReRoBound, rero_bound, rounded_up
 from dp.sampling import Batches, Run
 
-_MARGIN = 3e-6  # log sigma is rounded up by this
+_MARGIN = 3e-6  # log sigma is this exact, on the safe side
 _LEAST = math.log(0.02)  # with sampled batches the search ends below this log sigma
 _BRACKET, _EVALUATIONS = 0.2, 40  # a step of log sigma; secants need 2 to 6 of the 40
 
@@ -109,6 +109,7 @@ def calibrate(
         mu = _mu_of(allowed, float(delta))
 
     def measure(run: Any) -> float:
+        """Return how far a run is above what is allowed, in logs; <= 0: it suffices."""
         if gamma is None:
             reached = run.epsilon(delta) if advantage is None else run.advantage()
             if reached <= allowed:
@@ -122,7 +123,8 @@ def calibrate(
 
     if full.mu / np.finfo(float).max >= mu:
         raise domain.FieldError(
-            "gamma", "Expected {} to be above kappa by more than rounding."
+            "gamma" if gamma is not None else "epsilon" if epsilon else "advantage",
+            "Expected {} to be above what needs no release by more than rounding.",
         )
     sigma, run = 0.0, design(noise_multiplier=float(np.finfo(float).tiny))
     if mu < math.inf and measure(run) > 0:

@@ -38,13 +38,6 @@ def l2_of_mse(mse: Numbers, d: int) -> np.ndarray:
     return np.asarray(np.sqrt(d) * np.sqrt(mse))
 
 
-def mse_of_l2(eta: Numbers, d: int) -> np.ndarray:
-    """Convert a Euclidean distance to a mean squared error of d pixels."""
-    eta, d = domain.finite_at_least_0("eta", eta), domain.integer("d", d, 1)
-    with np.errstate(over="ignore"):
-        return np.asarray(eta**2 / d)
-
-
 def ball(eta: Numbers, *, d: int, radius: Number) -> Logs:
     """Return log kappa of a prior uniform on a ball; kappa is (eta / radius)^d."""
     eta, d = domain.finite_at_least_0("eta", eta), domain.integer("d", d, 1)

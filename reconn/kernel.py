@@ -2,13 +2,14 @@
 
 It takes the place of the network of Balle et al. 2022, which overfits where shadow
 models are few. `trainer` calls `Kernel.learn`, `refined` calls `learned`, and
-`reconstructor` calls `load`. The regressions are kept in a folder `kernel` of the run's
-own, and read again if the run is continued.
+`reconstructor` calls `load`. A run that has a folder keeps the regressions in `kernel`
+there, and left-out predictions in `left_out` beside it, and reads them if continued.
 
 For one label, the target is a smooth function of theta, and kernel ridge regression
 (`ridge`) fits it in closed form. Another regression, over all labels, predicts the
 label of a release, with features weighted by between-label variance. A second look
-(`second_look`), a regression of the first guess's error, takes a third off that error.
+(`second_look`), a regression of the first guess's error, takes a third off that error
+on MNIST with 14,400 models.
 
 Under noise theta carries little information, and a regression that fits it closely ends
 farther from the target than the mean image. So validation models choose the ridges
@@ -40,7 +41,7 @@ Votes = Float[np.ndarray, "models labels"]  # outputs of the label regression
 REVISION = 5
 SUMS = "sha256.json"  # written last, so it marks a complete folder
 _QUERIES_AT_ONCE = 2048  # models per call of the label regression; bounds memory
-_TRIED = 1000  # models of a label on which ridges are tried, at most
+_TRIED = 1000  # models of a label, and half of all labels, to try ridges on, at most
 _LEFT_OUT = ("votes", "first", "second")  # fields of `LeftOut` with a file each
 _VARIES = 1e-3  # of the largest variance; features below it don't predict labels
 
@@ -53,7 +54,7 @@ class Kernel(Method):
       scale: the kernel's width, in medians of the squared distances.
       ridge: added to the kernel's diagonal, which is 1; not of the second look. None:
         chosen among `RIDGES` on validation models, as the second look's always is.
-      voters: models that the label regression uses, at most; it takes 8 voters^2 bytes.
+      voters: models that the label regression uses, at most, in 8 voters^2 bytes.
     """
 
     kind = "kernel"

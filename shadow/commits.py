@@ -1,4 +1,4 @@
-"""Commits and attempts: the small files that say which blocks of a store exist.
+"""Commits, which say that a block of a store exists, and attempts, which announce one.
 
 They name the attempt and device that made a block, and are sealed: JSON that holds its
 own SHA-256. A file with a broken seal is never used. `blocks` writes and reads them;
@@ -17,7 +17,7 @@ _SEAL = "seal"
 
 
 class CorruptBlockError(RuntimeError):
-    """A stored block or array doesn't match its checksum.
+    """A stored file doesn't match its checksum, or isn't of this store.
 
     `block` is the number of the block; None: an array that is not cut into blocks.
     """
@@ -50,6 +50,13 @@ def unseal(content: bytes) -> dict[str, Any]:
     return values
 
 
+def _of_fields(cls: Any, values: Any) -> Any:
+    try:
+        return cls(**values)
+    except TypeError as error:
+        raise BrokenSealError(f"it has other fields ({error})") from error
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Attempt:
     """One worker's attempt at one block, announced before its data are put.
@@ -57,8 +64,8 @@ class Attempt:
     Attributes:
       fingerprint: the fingerprint of the store that the block is made for.
       id: a name that no other attempt has.
-      device: the kind of device that the models were trained on; equal kinds make
-        equal bits.
+      device: the kind of device that the models were trained on. Equal kinds make
+        equal bits where `devices.repeats_bits` says so.
       versions: versions of the packages and components that decide numbers.
       sha256: SHA-256 of each array's bytes (little-endian, C order), by name.
       trained_with: `Factory.trained_with`, which decides the last digits; empty in
@@ -76,7 +83,7 @@ class Attempt:
     @classmethod
     def read(cls, content: bytes) -> "Attempt":
         """Read an attempt from a file's bytes. Raises: BrokenSealError."""
-        return cls(**unseal(content))
+        return _of_fields(cls, unseal(content))
 
     @property
     def name(self) -> str:
@@ -105,7 +112,8 @@ class Commit:
     def read(cls, content: bytes) -> "Commit":
         """Read a commit from a file's bytes. Raises: BrokenSealError."""
         values = unseal(content)
-        return cls(made=Attempt(**values["made"]), by=values["by"])
+        made = _of_fields(Attempt, values.get("made"))
+        return _of_fields(cls, values | {"made": made})
 
     @property
     def name(self) -> str:

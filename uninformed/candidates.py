@@ -4,10 +4,10 @@ A KKT attack returns more candidates than there are training points, in no order
 attack can say which are right. Only an evaluation can match candidates with training
 points and count them. `kkt.scoring` and `landscape` call it.
 
-Images are matched by normalised cross-correlation (NCC), stretched to [0, 1], and
-compared by SSIM. Some candidate resembles any image, so every count stands beside a
-control: the same count for as many images that were never trained on. `verdict` says in
-a sentence what can be told from that control; docs/kkt.md defines every name.
+Candidates are matched by normalised cross-correlation (NCC), stretched to [0, 1], and
+compared with the images by SSIM. Some candidate resembles any image, so every count
+stands beside a control: the same count for as many images that were never trained on.
+`verdict` says in a sentence what that control shows; docs/kkt.md defines the names.
 
 Source: Haim et al. 2022, Section 5.2 and Appendix B.3; the control is ours.
 """
@@ -172,10 +172,12 @@ class Matches:
       recovered: whether that exceeds `SIMILAR`, and the SSIM of that same
         reconstruction with every held-out image of the target's class, (targets,): what
         exceeds these is not just typical of the class.
-      precision: share of candidates whose SSIM with some target exceeds `SIMILAR`.
-      control: the same where held-out images are the targets, as many of each class,
-        and the training images are among the held-out; None: this is the control. If
-        the attack learns nothing about single images, the two can change places.
+      precision: share of candidates whose SSIM with the target that is nearest by NCC
+        exceeds `SIMILAR`.
+      control: the same where held-out images are the targets, of each class as many as
+        there are, up to the targets' number (drawn by a fixed seed), and the training
+        images are among the held-out; None: this is the control. If the attack learns
+        nothing about single images, the two can change places.
     """
 
     images: np.ndarray

@@ -35,8 +35,8 @@ class Facts:
     """Facts about a training function, by which `Row.applies` accepts or refuses it.
 
     Attributes:
-      withheld: members of `SEES` that aren't released -> why. Attacks that see one of
-        them don't apply.
+      withheld: members of `SEES` -> why they aren't released; "" or absent: they are.
+        Attacks that see what isn't released don't apply.
       deterministic: whether equal arguments give equal weights.
       secret: whether the seed of the released models is unknown to the adversary.
       returned: one result of training, such as a fitted estimator; None: unknown.
@@ -147,8 +147,8 @@ class Row:
         play it.
       asked: whether audits play it only on request (`--reconn`).
       shadows: whether building the attack trains it on shadow models.
-      revision: incremented when a change outside of the file with `make` alters the
-        attack's results; see `version` and `shadow.records`.
+      revision: incremented when the attack's results change. Where `make` is a
+        function, its file is hashed too (`version`), so only for other files.
     """
 
     name: str
@@ -179,9 +179,9 @@ class Row:
 
     @property
     def version(self) -> int | str:
-        """The revision, and of a user's attack the hash of the file with its `make`.
+        """The revision, and the hash of the file with `make` if that is a function.
 
-        If `make` holds values that can't be hashed, the revision alone.
+        If it holds values that can't be hashed, the revision alone.
         """
         if isinstance(self.make, str):
             return self.revision
@@ -192,7 +192,7 @@ class Row:
 
     @property
     def audited(self) -> bool:
-        """Whether audits play the attack."""
+        """Whether audits play the attack, some only on request (`asked`)."""
         return self.protocol == "reconstruction" and self.share > 0
 
     @property

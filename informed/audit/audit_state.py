@@ -3,7 +3,7 @@
 The steps of `auditing` fill it in. Once data are loaded, any thread can make a report
 at any time, which says what is missing, as the watchdog of `cli.audit_command` does
 when the time runs out. A report compares guesses with the true records, which no attack
-sees. Finished parts are also kept in a folder, the `Ledger`.
+sees. Finished parts are also kept in the folder of the `Ledger`, if it has one.
 """
 
 import dataclasses
@@ -24,9 +24,9 @@ from informed.report import document
 from informed.report.document import Report
 from shadow import files, records
 
-# Attacks on the page: the one that is exact for any training comes first.
+# The first attacks on the page. Inversion is exact for any training.
 _FIRST = ("inversion", "refined", "kernel", "black box")
-_UNTRIED = {"rows": [], "why_not": "the time was over before"}
+_UNTRIED = {"rows": [], "why_not": "no time for it"}
 
 
 @dataclasses.dataclass(kw_only=True, eq=False)
@@ -36,7 +36,7 @@ class AuditState:
     Attributes:
       ledger: keeps what is done for an audit that goes on later.
       started: when it began, on the clock of `time.monotonic`.
-      settings: the fields of `auditing.AuditConfig`.
+      settings: the `auditing.AuditConfig`.
       subject: the training function with its data; None: not loaded yet.
       checked: the pre-flight; None: not finished yet.
       models: released models, and shadow models; None: not trained yet.
@@ -60,7 +60,7 @@ class AuditState:
     too_short: tuple[str, float] | None = None
 
     def record(self, trial: Trial) -> None:
-        """Take an attack's trial so far; write it to the ledger from a target on."""
+        """Take an attack's trial so far; keep it once a target is finished."""
         self.trials[trial.name] = trial
         if trial.finished is not None and trial.finished.any():
             self.ledger.keep_trial(trial)

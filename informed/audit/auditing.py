@@ -196,6 +196,8 @@ def _steps(state: AuditState, clock: limits.Clock, progress: Progress) -> None:
     )
     kept = ledger.part("noise")
     bounds = noise_game.declared(audited, settings.threshold)
+    if "noise" in schedule.parts:  # until it was played
+        bounds["why_not"] = "no time for any noise multiplier"
     state.bounds = bounds | (kept[1]["bounds"] if kept else {})
     state.models = _released(state, plan.targets, progress)
     trials.require_trace(state.models)

@@ -256,11 +256,7 @@ def learned_too_little(
 ) -> bool:
     """Return whether failure shows nothing: few models, or worse than the mean record.
 
-    Args:
-      models: the shadow models that the attack learned from; 0: it learns from none.
-      success: its rate, with `successes`.
-      error: its MSE; None: it finished no record.
-      mean: the same error of the mean record; None: unknown.
+    `models`: what the attack learned from, 0: nothing. Errors are MSEs, None: unknown.
     """
     if not models or success["successes"]:
         return False

@@ -1,4 +1,4 @@
-"""The protocol of launchers, which start the workers that fill stores.
+"""The protocol of launchers, which fill stores here or by workers that they start.
 
 `Store.fill` and `informed.experiment.pipeline` (for `informed shadow` and runs) call a
 launcher; the other files of this folder and users make them.
@@ -9,8 +9,8 @@ from typing import Protocol, runtime_checkable
 
 from shadow.store import Store
 
-# Opens the stores with their factories (`Store.open`), in the order of filling. It is
-# called once in every process, and pickled where there are several.
+# Returns the stores with factories, created if needed (`Store.open`), in the order of
+# filling. Called once in every process; pickled where a launcher starts processes.
 Prepare = Callable[[], Sequence[Store]]
 
 
@@ -28,7 +28,9 @@ class Launch(Protocol):
         """Fill the stores.
 
         Args:
+          prepare: returns the stores, see `Prepare`.
           progress: show bars with models/s and the time left.
           on_block: called after each block that is known to be committed.
-        Raises: as `Store.fill`; RuntimeError: blocks that can't be made.
+        Raises: what training and `Store.write_block` raise; RuntimeError: blocks that
+          can't be made.
         """

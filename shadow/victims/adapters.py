@@ -149,8 +149,8 @@ def from_functions(
         name = jax.tree_util.keystr(path, simple=True, separator="/")
         if leaf.dtype not in (jnp.float32, jnp.float64):
             raise ValueError(
-                f"Expected parameters of float32, got {leaf.dtype} in {name}: theta is"
-                " one vector of float32, and would be another network's."
+                f"Expected float32 or float64 parameters, got {leaf.dtype} in {name}:"
+                " as one vector they would be another network's."
             )
         layout.append(Slice(name, start, start + leaf.size, tuple(leaf.shape)))
         start += leaf.size

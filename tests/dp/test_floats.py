@@ -182,7 +182,6 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
             call(priors.gaussian_covariance, eta=0.5, variances=np.array([1.0, 2.0])),
             call(priors.gaussian_given, eta=0.5, covariance=SPREAD, known=FIRST),
             call(priors.l2_of_mse, mse=0.5, d=3),
-            call(priors.mse_of_l2, eta=0.5, d=3),
             call(priors.on_a_line, **LINE, eta=0.2),
             call(priors.side_information, log_kappas=-HALVES, probabilities=HALVES),
             call(priors.sphere, eta=0.5, d=3),

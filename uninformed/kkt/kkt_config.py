@@ -1,6 +1,7 @@
 """Settings of the KKT attack: the terms of its loss, and its effort.
 
-Users and the files in configs/ set them; `loss` and `descent` read them.
+Users and the files in configs/ set them. `loss`, `descent`, `scoring` and `experiment`
+read them.
 """
 
 import dataclasses
@@ -17,7 +18,7 @@ class KktConfig:
 
     Attributes:
       candidates: m, number of candidates. Haim et al. advise twice the number of
-        training points; of 500 points, half as many candidates recover more.
+        training points. With 500 points, m = 500 recovers more than m = 1,000.
       coefficients: "multipliers", lambda_i >= 0 times the label's direction, or
         "signed", any number for each output (Buzaglo et al. 2023).
       steps: number of gradient steps of a run.
@@ -38,11 +39,12 @@ class KktConfig:
         start; "one"; "per_candidate", 1 / m. Initial multipliers are uniform in [0, 1];
         signed ones standard normal.
       alpha: slope of the sigmoid in ReLU's derivative at the first step.
-      alpha_end: slope at the last step, with a geometric path between the two; None:
-        `alpha` throughout.
+      alpha_end: slope from five sixths of the steps on, with a geometric path from
+        `alpha`; None: `alpha` throughout.
       alpha_units: unit of alpha: "typical", 1 / root mean square of a layer's sums, or
         "absolute", 1.
-      relative: whether residuals are divided by |theta|^2.
+      relative: whether residuals are divided by |theta|^2, weighted as `layers` says,
+        and the penalty on multipliers by m.
       layers: weights of the layers' squared residuals: "alike", or "trained", smaller
         the more of a layer is initial weights. Gradient flow adds the same to the
         squared norm of every layer (Du et al. 2018), so the excess over the smallest
@@ -57,7 +59,7 @@ class KktConfig:
       prior: the penalty on pixels outside [low, high]: "squared" or "linear".
       prior_weight: weight of that penalty, summed over candidates and pixels.
       prior_mean: whether that penalty is divided by the number of pixels.
-      restarts: number of times, evenly over the first 60 % of the steps, that
+      restarts: about the number of times, evenly over the first 60 % of the steps, that
         candidates with almost no multiplier are redrawn.
     """
 

@@ -11,7 +11,7 @@ shared_measurements what releases share; the choice between the two engines
 starting_images     which labels to try, and where to start (with label_shadows)
 solving             from a start to a candidate by derivatives, stage after stage
 gauss_newton        least squares with a very expensive Jacobian
-cloud_search        from a start to a candidate without derivatives, e.g. for ReLU
+cloud_search        from a start to a candidate by random images, e.g. for ReLU
 clouds              least squares by clouds of training runs (with cloud_regression)
 certificate         whether a candidate explains theta, and is certainly exact
 retraining          A as the adversary runs it; its Jacobian by derivatives,

@@ -1,9 +1,11 @@
-"""The inversion's search without derivatives: briefly from every start, then the best.
+"""The inversion's search by clouds of random images: from every start, then the best.
 
+`clouds` fits slopes to trainings on the images of a cloud, for training with kinks.
+Derivatives give at most a first guess, and the part of the slopes that has no kinks.
 Most *starts* (a label, and an image to begin at), such as those with a wrong label,
 don't lead to the released weights theta, and nobody knows beforehand which do.
-`training_inversion` calls `certificates` where training has kinks or derivatives
-failed.
+`training_inversion` calls `certificates` where training has kinks, after derivatives
+failed, or where the engine is set to "clouds".
 """
 
 import dataclasses
@@ -44,7 +46,10 @@ _LONG_SEARCHES = 2
 def certificates(
     shared: SharedMeasurements, published: Published, starts: Iterable[Start]
 ) -> Iterator[Certificate]:
-    """Search briefly from all starts, then longer from the best; yield certificates."""
+    """Yield certificates: at once for a start that explains theta, then for the best.
+
+    Every start is searched briefly, and the `_LONG_SEARCHES` best others to the end.
+    """
     rounds = shared.config.clouds
     searches = []
     for start in starts:
@@ -81,7 +86,7 @@ class CloudSearch:
     def go_on(
         self, state: CloudState, rounds: int, heats: int = clouds.HEATS
     ) -> CloudState:
-        """Continue with more clouds; at most `heats` stalls are met by a large one."""
+        """Continue by `rounds` clouds; up to `heats` stalls get a larger cloud."""
         space, runs = self.problem.space, self.problem.runs
         few = state.slopes is None and len(state.u) > clouds.POINTS
         if few and isinstance(runs, Differentiated) and self._local(state.u) is None:

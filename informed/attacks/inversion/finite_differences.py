@@ -1,11 +1,11 @@
 """Derivatives of a training run that JAX can't differentiate, by finite differences.
 
 `derivatives.retraining_of` returns a `Repeated` for it. Each column of the Jacobian is
-one more training, with the unknown point moved a little along that column. The move
-balances curvature and rounding. We measure the rounding r of the weights once, and by
-how much they move per unit of the image, s. If the curvature is about s, the best move
-is about sqrt(r / s). The solver corrects errors, since it judges steps by training
-itself and updates slopes by secants.
+one more training, with the unknown point moved a little along one direction of the
+basis. The move balances curvature and rounding. Once, at the first images, we measure
+r, how far the weights move if the images' last digits change, and s, how far per unit
+of the image. If the curvature is about s, the best move is about sqrt(r / s). Errors
+matter little: the solver judges steps by training, and updates slopes by secants.
 """
 
 import numpy as np

@@ -28,7 +28,7 @@ from shadow.training import GradientDescent
 # Principal components along which labels are ranked and nonlinearity is measured.
 _COMPONENTS = 60
 # Ratio of second differences to first ones, or relative error of the derivatives, above
-# which we try the derivative-free search first. It is a few per cent for smooth
+# which we try the search by clouds first. It is a few per cent for smooth
 # training, 50-100 % for ReLU or chaotic training.
 _NONLINEAR = 0.3
 # The same limit for the error of derivatives by `response`. MNIST at a fixed set of
@@ -119,7 +119,7 @@ class SharedMeasurements:
 
     @property
     def prefer_clouds(self) -> bool:
-        """Whether to try the derivative-free search first."""
+        """Whether to try the search by clouds first."""
         if self.config.engine != "auto":
             return self.config.engine == "clouds"
         if self.runs.random:

@@ -1,9 +1,10 @@
 """Labels to try, and images to start from, when inverting a release.
 
 `training_inversion` asks for them. By derivatives most targets are reached from the
-mean image of their class, so that comes first. Outliers, which no mean image resembles,
-are reached from the next starts: guesses by a regression on a few trainings on known
-images. The search without derivatives (`cloud_search`) begins with these guesses.
+mean image of the likeliest class, so that comes first. Outliers, which no mean image
+resembles, are reached from the next starts: guesses by a regression on trainings on
+known images of the label; of several points, random known images. The search by clouds
+(`cloud_search`) begins with these guesses.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,7 +36,8 @@ def likely_labels(
     They are ordered by the residual of the map linearised at each class's mean image;
     if clouds are preferred, by the nearest theta of a known image of the class.
 
-    Returns: labels; residual of the second label over that of the first, >= 1.
+    Returns: labels; cost (a squared residual or distance) of the second label over that
+      of the first, >= 1.
     """
     prefer_clouds, classes = shared.prefer_clouds, range(shared.num_classes)
     if prefer_clouds:
@@ -45,7 +47,8 @@ def likely_labels(
     costs = np.array(rest)
     order = np.argsort(costs)
     least = costs[order[0]]
-    # A cost of zero means a copy of a class's only known record; try that label only.
+    # By derivatives a cost of zero means a copy of a class's only known record. Then
+    # only that label is tried.
     unlike = np.where(costs == 0, 1.0, np.inf)
     quotients = (costs / least if least > 0 else unlike)[order]
     margin = float(quotients[1]) if len(order) > 1 else np.inf
@@ -77,7 +80,7 @@ def _linear_residual(
 def starts(
     shared: SharedMeasurements, published: Published, labels: LabelRows
 ) -> Iterator[Start]:
-    """Yield starts for derivatives: the mean image, then guesses by regression.
+    """Yield starts for derivatives: the likeliest label's mean image, then regression.
 
     Starts with free columns, for targets with a value that no known record has, come
     second for the likeliest label, and last for the others. If the release is rounded
@@ -105,7 +108,10 @@ def starts(
 def near_starts(
     shared: SharedMeasurements, published: Published, labels: LabelRows
 ) -> Iterator[Start]:
-    """Yield starts for clouds: guesses by regression, the likeliest label first."""
+    """Yield starts for clouds: guesses by regression, then known images.
+
+    The likeliest label comes first. Of several points: `starts`.
+    """
     if labels.shape[1] > 1:
         yield from starts(shared, published, labels)
         return
@@ -130,7 +136,7 @@ def _start(
 ) -> Start:
     """Return a start at given or mean images, with certainly lit pixels lit.
 
-    With a number above 0, images of None are random images of the labels.
+    With images of None and a number above 0: at random known images of the labels.
     """
     labels = np.asarray(labels)
     if images is None and not number:

@@ -1,10 +1,11 @@
 """Read a missing row's direction off the known rows' span from a layer's weights.
 
-Consider a dense layer W of the inputs whose updates are sums of gradients. With initial
-weights W_0 = 0, or subtracted, P W = alpha_z (P z)^T, where z is the missing row and P
-projects off the span of the known rows. So the right singular vector of P W is the
-direction of P z. k missing rows give rank k, if there are enough outputs. `linear_fit`
-and `span_attack` begin with `read`; users `rank` a gallery by it.
+Consider a dense layer W (outputs, features) of the inputs whose updates are sums of
+gradients. With the initial weights subtracted, W P = alpha_z (P z)^T, where z is the
+missing row, alpha_z has an entry per output, and P projects off the known rows' span.
+So the right singular vector of W P is the direction of P z. k missing rows give rank k,
+if there are enough outputs. `linear_fit` and `span_attack` begin with `read`; users
+`rank` a gallery by it.
 
 Source: ours; docs/span.md has the statement and its proof.
 """
@@ -57,7 +58,7 @@ class Direction:
     # An orthonormal basis of the missing rows' parts off the span. For one missing row
     # it is its direction, of unknown sign.
     vectors: Float[np.ndarray, "rank features"]
-    singular: Float[np.ndarray, " outputs"]  # all singular values, the largest first
+    singular: Float[np.ndarray, " values"]  # all singular values, the largest first
     error: float  # estimated sine of the angle to the true directions (Wedin)
     # Left singular vectors: directions of the missing rows' gradients in the outputs.
     outputs: Float[np.ndarray, "outputs unknown"]
@@ -148,8 +149,9 @@ def read(
       start: the layer's initial weights, or its weights after training on rows of the
         span, such as D_- with one of its rows duplicated; None: zeros.
       deviation: standard deviation of noise on the weights, overall or per column;
-        None: that of their rounding, which is detected.
-    Raises: ReconstructionImpossibleError: the known rows span all features. LimitError:
+        None: that of their rounding, which is detected, and of training's own.
+    Raises: ReconstructionImpossibleError: at most one dimension is left off the known
+      rows' span, so it tells no rows apart. LimitError:
       more than 20,000 known rows. NoTraceError: nothing above rounding is off the span.
       ValueError: shapes that don't belong together.
     """
@@ -170,7 +172,7 @@ def read(
     if len(basis) >= basis.features - 1:
         raise ReconstructionImpossibleError(
             f"The known rows span {len(basis)} of {basis.features} dimensions: what is"
-            " missing leaves no direction off their span."
+            " left has no direction that tells rows apart."
         )
     change = weights.astype(np.float64)
     change = change if start is None else change - np.asarray(start, np.float64)
