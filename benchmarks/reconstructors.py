@@ -33,7 +33,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import matplotlib.pyplot as plt
 import numpy as np
 
 import dp
@@ -42,7 +41,7 @@ import reconn
 import shadow
 from benchmarks.developers import developer
 from dp.gradient import PrivacyConfig
-from informed import metrics
+from informed import metrics, report
 from informed.experiment.training_settings import TrainingConfig
 from shadow import devices
 from shadow.views import ViewConfig
@@ -91,11 +90,8 @@ def _measured(arguments: argparse.Namespace, workdir: Path) -> dict[str, Any]:
     cifar = split.fixed.image_shape[2] == 3
     settings: dict[str, Any] = {"seed": arguments.seed}
     if cifar:
-        settings |= {
-            "victim": {"architecture": "cnn"},
-            "learning_rate": 0.01,
-            "epochs": 20,
-        }
+        victim = {"architecture": "cnn"}
+        settings |= {"victim": victim, "learning_rate": 0.01, "epochs": 20}
     if arguments.random:
         settings["initialisation"] = "random"
     if arguments.epsilon is not None:
@@ -108,9 +104,7 @@ def _measured(arguments: argparse.Namespace, workdir: Path) -> dict[str, Any]:
     store.fill()
     release = factory.release(split.test, view)
     mean = np.broadcast_to(split.shadow.images.mean(axis=0), split.test.images.shape)
-    near = float(
-        metrics.nearest_neighbours(split.test.images, split.fixed.images).mse.mean()
-    )
+    neighbours = metrics.nearest_neighbours(split.test.images, split.fixed.images)
     line: dict[str, Any] = {
         "data": f"{arguments.dataset}, {arguments.fixed} known",
         **{n: v for n in _HARDER if (v := getattr(arguments, n)) != _HARDER[n]},
@@ -152,11 +146,18 @@ def _measured(arguments: argparse.Namespace, workdir: Path) -> dict[str, Any]:
         gains = errors["kernel"] - errors["refined"]
         line["refined_gain"] = _short(gains.mean() * np.sqrt(len(gains)) / gains.std())
     if arguments.epsilon is not None:
+        near = float(neighbours.mse.mean())
         line["bound"] = _bound(factory, split.shadow.images, near)
-        rates = {f"{n}_success": _short((e <= near).mean()) for n, e in errors.items()}
-        line |= rates
+        line |= {f"{n}_success": _short((e <= near).mean()) for n, e in errors.items()}
     if arguments.figure is not None:
-        _draw(split.test.images, guesses, arguments.figure)
+        few = slice(0, _SHOWN)
+        report.reconstruction_grid(
+            arguments.figure,
+            targets=split.test.images[few],
+            attacks={n: (guesses[n][few], errors[n][few]) for n in guesses},
+            neighbours=split.fixed.images[neighbours.index[few]],
+            neighbour_errors=neighbours.mse[few],
+        )
     return line | {"seconds": round(time.perf_counter() - started)}
 
 
@@ -206,21 +207,6 @@ def _bound(factory: shadow.Factory, public: np.ndarray, threshold: float) -> flo
     )
     bound = dp.rero_bound(factory.mechanism(), log_kappa=max(kappa.log_kappas))
     return _short(bound.gamma)
-
-
-def _draw(truth: np.ndarray, guesses: dict[str, np.ndarray], path: Path) -> None:
-    """Draw targets above what each attack made of them."""
-    rows = {"target": truth} | guesses
-    size = (0.5 * _SHOWN + 1, 0.5 * len(rows))
-    figure, axes = plt.subplots(len(rows), _SHOWN, figsize=size, squeeze=False)
-    for line, (name, images) in zip(axes, rows.items(), strict=True):
-        for axis, image in zip(line, images[:_SHOWN], strict=False):
-            axis.imshow(np.clip(image, 0, 1).squeeze(), cmap="gray", vmin=0, vmax=1)
-            axis.set_axis_off()
-        place = {"transform": line[0].transAxes, "ha": "right", "va": "center"}
-        line[0].text(-0.1, 0.5, name, **place)
-    figure.savefig(path, dpi=120, bbox_inches="tight")
-    plt.close(figure)
 
 
 def _short(value: float) -> float:
