@@ -157,7 +157,8 @@ SMALL = (
 
 def test_rows_whose_runs_are_made_side_by_side(one_row, tmp_path, monkeypatch, capfd):
     """Two rows share a store; what one after the other finds, two processes find."""
-    jax.devices()  # of one device, as in the processes: bits depend on their number
+    # Bits depend on the number of devices, which other tests choose.
+    monkeypatch.setenv("JAX_NUM_CPU_DEVICES", str(jax.device_count()))
 
     def row_of(name: str, *settings: tuple[str, ...]) -> Row:
         def measure(lab: Lab) -> Found:
