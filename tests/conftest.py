@@ -28,12 +28,15 @@ import hypothesis
 import jax
 import numpy as np
 import pytest
+import threadpoolctl
 
 import shadow
 from shadow import devices, victims
 from tests import products
 from tests.measured import LONG
 
+if "PYTEST_XDIST_WORKER" in os.environ:  # NumPy was imported before this file
+    threadpoolctl.threadpool_limits(1)
 gc.set_threshold(200_000, 50, 100)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 hypothesis.settings.register_profile("tests", derandomize=True, deadline=None)

@@ -252,7 +252,7 @@ def test_weights_that_training_rounds_are_read_all_the_same(digits_kept):
         w = linear(images, labels, key)
         return w.astype(jnp.float16) if digits_kept == "float16" else jnp.round(w, 4)
 
-    few = {"targets": 3, "fixed": 60, "minutes": 0.5}
+    few = {"targets": 3, "fixed": 60, "minutes": 3}
     found = informed.audit(train, "digits", version=str(digits_kept), **few)
     row = next(row for row in found.values["attacks"] if row["name"] == "inversion")
     assert (row["why_not"], row["finished"], row["certified_wrong"]) == ("", 3, 0)
