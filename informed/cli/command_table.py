@@ -38,7 +38,7 @@ without the model, gamma the highest success that you accept.
 _END = """\
 informed COMMAND --help has its options and an example. Exit codes: 0 done, 2 an error
 (a one-line message), 3 the audit's initial check found something to fix first, 4 it was
-not shown that success stays within --max-success, 130 interrupted.
+not shown that success stays within --max-success, 130 interrupted, 141 closed pipe.
 """
 _CONFIGURED = """\
 Every field of a configuration can be set: --config.shadow.count=20000.
