@@ -1,4 +1,4 @@
-"""Lengths of per-example gradients of any network, without forming those of its layers.
+"""Lengths of per-example gradients, without forming those of dense layers.
 
 `gradient.clipped_sum_traced` clips by these lengths. We trace the loss of one example.
 Where a parameter array is used once, by a product with one vector of the example's

@@ -19,9 +19,9 @@ is taken as the noise's standard deviation (Laplace: scale) over the most that r
 one record moves the sum.
 
 `informed bound --from` and users call this. No history proves that batches were drawn
-as the library assumes, so the command prints every bound with its assumption and what
-holds otherwise. Settings that changed during training are composed under Poisson
-sampling; with batches of fixed size the worst settings count for all steps.
+as the library assumes, so the command prints every bound with its assumption. Settings
+that changed are composed under Poisson sampling; with batches of fixed size the worst
+count for all steps.
 """
 
 import dataclasses

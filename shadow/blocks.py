@@ -29,12 +29,10 @@ The first writer wins. A worker that finds a commit adopts it, so a straggler ch
 nothing. A worker that finds data without a commit adopts the data if an attempt of this
 very store announced exactly these bytes. Unannounced data (damaged, or of an earlier
 store at this place) are deleted and put again, so a dead worker's data never stop
-others. A worker's chunk can be lost if two find the same unannounced data at one
-moment, and the slower deletes what the faster has just put. Reading then reports that
-the commit doesn't match (CorruptBlockError); `informed shadow verify` removes the
-block. A store without blocks may be replaced by one of another configuration: attempts
-and commits carry the fingerprint of their store, which is checked when they are written
-and read, so a worker that is still at the old one finds out when it commits.
+others. If two find the same unannounced data at one moment, the slower may delete what
+the faster has put. Reading then raises CorruptBlockError, and `informed shadow verify`
+removes the block. A store without blocks may be replaced by one of another
+configuration. A worker at the old one notices when it commits, by the fingerprint.
 """
 
 import contextlib

@@ -33,6 +33,13 @@ def run(train: Callable, arguments: Sequence[tuple]) -> list[Any]:
         raise
 
 
+def workers() -> list[int]:
+    """Return the ids of the pool's processes; none if there is no pool."""
+    if not _executor.cache_info().currsize:
+        return []
+    return list(_executor(tuple(devices.card_names()))._processes or ())
+
+
 @functools.cache
 def _executor(cards: tuple[str, ...]) -> Any:
     folder = tempfile.mkdtemp(prefix="informed-cards-")

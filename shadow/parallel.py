@@ -4,7 +4,7 @@ The factory, `informed.adversary_runs` and inversion make `Runs`, for many targe
 attacks compile programs of their own by `sharded`. Runs (rows) go in batches of fixed
 width, filled with copies of a row that are dropped. So the compiled program, and with
 it a model's bits, doesn't depend on the other models of a batch. On some processors
-bits depend on a row's place in the batch; then its number decides the place (`lanes`).
+bits depend on a row's place in the batch. Where `placed`, its number decides the place.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from joblib.externals.loky import reusable_executor
 from shadow import checks, devices, on_cards
 from shadow.training.algorithm import Algorithm, Draw
 
-# Compiled programs that are kept: those of both roles of a few algorithms.
+# Compiled programs that are kept, of a few algorithms; one serves both roles.
 _KEPT = 4
 _compiled: dict[tuple[int, str], tuple[Callable, Algorithm]] = {}
 # An argument that each device has whole, and one divided by rows.
@@ -319,7 +319,8 @@ def lanes(places: np.ndarray, width: int) -> np.ndarray:
 def kill_workers() -> None:
     """Kill the processes that models are trained in, for `informed.cli.watchdog`."""
     executor = reusable_executor._executor
-    for worker in list(getattr(executor, "_processes", None) or ()):
+    workers = list(getattr(executor, "_processes", None) or ())
+    for worker in [*workers, *on_cards.workers()]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(worker, signal.SIGKILL)
 

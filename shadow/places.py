@@ -1,11 +1,11 @@
 """Read and write in a folder or a bucket, by a few operations that are safe on both.
 
-Stores (`store`, `blocks`, `manifests`), `plan` and `informed.experiment` call `at`. A
+Stores (`store`, `blocks`), `plan` and `informed.experiment` call `at`. A
 place holds named contents ("commits/000012.json"). Contents are complete: a name
 appears with all its bytes or not at all. Stores rest on `put_if_absent`: of any number
-of writers, in any processes and on any machines, exactly one succeeds. A folder does it
-by a hard link, a bucket by a conditional put ("If-None-Match: *"), which S3, Google's,
-Azure's and most S3-compatible stores support. Temporary errors of a bucket are retried,
+of writers, in any processes and on any machines, one content stays. A folder does it by
+a hard link, a bucket by a conditional put, which S3, Google's, Azure's and most
+S3-compatible stores support. Temporary errors of a bucket are retried,
 and a retry may find what the first try has put: False from `put_if_absent` doesn't say
 who took the name.
 
@@ -264,7 +264,7 @@ class Bucket(Place):
         return f"{self.prefix}/{name}" if self.prefix else name
 
     def _tried(self, act: Callable[[], T], what: str) -> T:
-        """Retry until success or a permanent error; obstore doesn't retry all."""
+        """Retry temporary errors, `_TRIES` times at most; obstore doesn't retry all."""
         errors = self._obstore.exceptions
         final = (
             *self._refusals,

@@ -1,7 +1,8 @@
-"""The shadow data set on disk: (weights, target) pairs that a factory trains.
+"""A data set of (weights, target) pairs that a factory trains, in a folder or bucket.
 
-`blocks` has the files, and how a block is committed, read and verified. `informed
-shadow`, runs and users make stores; attacks that learn read them.
+Either the adversary's shadow models, which attacks that learn read, or the released
+models, whose targets are the truth that no attack reads. `informed shadow`, runs and
+users make stores; `blocks` has the files.
 """
 
 import dataclasses

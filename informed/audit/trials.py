@@ -1,10 +1,10 @@
-"""Train the models of an audit, run every attack on them, and record the results.
+"""Train the models of an audit, run an attack on them, and return its trial.
 
 The attacks are rows of `informed.attacks.registry`, which also say when they apply.
 `informed.play` runs each on the same released models. `auditing` gets a `Trial` per
 attack. If an attack can't run on the user's training function, or fails, its trial says
 why and nothing is raised. `audit_state` uses `untried`, and `informed audit --check`
-prints `listed`. No target is shown to an attack; guesses are judged elsewhere.
+prints `listed`. No attack reads a target; guesses are judged elsewhere.
 """
 
 import dataclasses

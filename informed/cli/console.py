@@ -22,7 +22,7 @@ _STDOUT = 1
 
 @contextlib.contextmanager
 def aside(log: Path | None) -> Iterator[Callable[[], None]]:
-    """Send whatever is printed inside to a log file, or to stderr.
+    """Send what is printed to stdout inside to a log file, or to stderr.
 
     Args:
       log: the file; overwritten, and removed if nothing was printed. None: stderr.

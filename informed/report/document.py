@@ -1,9 +1,9 @@
 """`Report`: the result of an audit or a run, to save as JSON, CSV or an HTML page.
 
 `audit_state` and `run_report` build reports, and `cli.audit_command` saves and reads
-them. `Report.values` has numbers, labels and messages; an error's message may quote a
-record. Records and guesses are in `Report.pictures`, which only the page shows. With
-`redact`, the page has none of them; see `Report.redacted`.
+them. `Report.values` has numbers, labels, names of columns and messages, and an error's
+message may quote a record. Records and guesses are in `Report.pictures`, which only the
+page shows. `Report.redacted` says what is left out if the data are private.
 """
 
 import csv

@@ -239,8 +239,8 @@ def rated(values: Values) -> list[Values]:
 def untaught(values: Values, row: Values) -> bool:
     """Return whether a learned attack read nothing, and had too little to learn from.
 
-    Then its failure shows nothing: it had few shadow models, or guesses worse than the
-    mean record, which needs no model.
+    Then its failure shows nothing: it had few shadow models, or guesses worse (in MSE)
+    than the mean record, which needs no model.
     """
     models = values["subject"].get("shadow_models", 0)
     if not models or row["trainings"] != models:
@@ -254,10 +254,7 @@ def untaught(values: Values, row: Values) -> bool:
 def learned_too_little(
     models: int, success: Values, error: float | None, mean: float | None
 ) -> bool:
-    """Return whether failure shows nothing: few models, or worse than the mean record.
-
-    `models`: what the attack learned from, 0: nothing. Errors are MSEs, None: unknown.
-    """
+    """Return whether failure shows nothing: few models, or worse than the mean."""
     if not models or success["successes"]:
         return False
     worse = mean is not None and (error is None or not error <= _WORSE * mean)

@@ -2,10 +2,10 @@
 
 `clouds` fits slopes to trainings on the images of a cloud, for training with kinks.
 Derivatives give at most a first guess, and the part of the slopes that has no kinks.
-Most *starts* (a label, and an image to begin at), such as those with a wrong label,
-don't lead to the released weights theta, and nobody knows beforehand which do.
-`training_inversion` calls `certificates` where training has kinks, after derivatives
-failed, or where the engine is set to "clouds".
+Most *starts* (a label, and an image to begin at) don't lead to the released weights
+theta, and nobody knows beforehand which do.
+`training_inversion` calls `certificates` for kinks, after derivatives failed, or if the
+engine is "clouds".
 """
 
 import dataclasses

@@ -17,7 +17,7 @@ from informed.attacks.inversion.problem import LabelRows, Published, Start
 from informed.attacks.inversion.shared_measurements import SharedMeasurements
 
 # Largest number of labels that derivatives try, the best first; largest residual in the
-# ranking, relative to the best label's. Clouds begin with every label.
+# ranking, relative to the best label's. If clouds are preferred they try every label.
 _MOST_LABELS, _LABEL_FACTOR = 4, 2.0
 # Damping of the linearised least squares that rank labels, relative to the residual.
 _DAMPING = 1e-5
@@ -108,10 +108,7 @@ def starts(
 def near_starts(
     shared: SharedMeasurements, published: Published, labels: LabelRows
 ) -> Iterator[Start]:
-    """Yield starts for clouds: guesses by regression, then known images.
-
-    The likeliest label comes first. Of several points: `starts`.
-    """
+    """Yield starts for clouds by regression, the likeliest label first; known images."""
     if labels.shape[1] > 1:
         yield from starts(shared, published, labels)
         return
