@@ -108,7 +108,7 @@ def starts(
 def near_starts(
     shared: SharedMeasurements, published: Published, labels: LabelRows
 ) -> Iterator[Start]:
-    """Yield starts for clouds by regression, the likeliest label first; known images."""
+    """Yield starts for clouds by regression, the likeliest label first; known ones."""
     if labels.shape[1] > 1:
         yield from starts(shared, published, labels)
         return
