@@ -14,10 +14,8 @@ size the factory trains in the span of the data (`shadow.training.gram_form`), w
 less than two products. All are timed in turns in this run; the best turn counts.
 
 `--victim=cnn` trains the CNN of Table VI on CIFAR-shaped images (fixed set of 200, 20
-epochs). PyTorch's loop is the faster of its two memory layouts. gemm_fraction then
-counts the products of all layers of the plain form: two of 225 n x 48 x 16, three of
-144 n x 256 x 32 and three of n x 4,608 x 10 a model and epoch. The factory takes fewer
-(`shadow.victims.cnn_forms`).
+epochs), beside the faster of PyTorch's two memory layouts. gemm_fraction then counts
+the products of all layers of the plain form; `shadow.victims.cnn_forms` takes fewer.
 
 `--variant` reports the speed of random initialisation, mini-batches (of 32), Adam and
 private training over that of shared full-batch training, both in examples seen a

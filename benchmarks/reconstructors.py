@@ -90,12 +90,18 @@ def _measured(arguments: argparse.Namespace, workdir: Path) -> dict[str, Any]:
     cifar = split.fixed.image_shape[2] == 3
     settings: dict[str, Any] = {"seed": arguments.seed}
     if cifar:
-        victim = {"architecture": "cnn"}
-        settings |= {"victim": victim, "learning_rate": 0.01, "epochs": 20}
+        settings |= {"learning_rate": 0.01, "epochs": 20}
+        settings["victim"] = {"architecture": "cnn"}
     if arguments.random:
         settings["initialisation"] = "random"
     if arguments.epsilon is not None:
-        settings["privacy"] = _privacy(arguments.epsilon)
+        steps, relation = TrainingConfig().epochs, "zero_out"
+        least = dp.calibrate(
+            epsilon=arguments.epsilon, delta=1e-5, steps=steps, relation=relation
+        )
+        settings["privacy"] = PrivacyConfig(
+            clip_norm=1.0, noise_multiplier=least.noise_multiplier
+        )
     factory = dataclasses.replace(developer(split.fixed, **settings), role="shadow")
     kind = {"kind": "logits"} if arguments.view == "logits" else {}
     seen = ViewConfig(**(kind or {"precision": arguments.view}))
@@ -113,18 +119,12 @@ def _measured(arguments: argparse.Namespace, workdir: Path) -> dict[str, Any]:
         "mean_mse": _short(metrics.mse(split.test.images, mean).mean()),
         "shadow_seconds": round(time.perf_counter() - started),
     }
-    guesses, errors = {}, {}
+    guesses, errors, key = {}, {}, jax.random.key(arguments.seed)
     for name, method in _methods(arguments.epochs, cifar).items():
         if arguments.only is not None and name not in arguments.only:
             continue
         began = time.perf_counter()
-        attack = reconn.train(
-            store,
-            method,
-            key=jax.random.key(arguments.seed),
-            workdir=workdir / name,
-            view=view,
-        )
+        attack = reconn.train(store, method, key=key, workdir=workdir / name, view=view)
         guess = attack(release, factory.knowledge())
         took = time.perf_counter() - began
         row = informed.compare(split.test, guess, gallery=split.fixed).guesses[0]
@@ -189,21 +189,11 @@ def _methods(epochs: int, cifar: bool) -> dict[str, Any]:
     }
 
 
-def _privacy(epsilon: float) -> PrivacyConfig:
-    """Return DP-GD of full batches with the least noise for epsilon."""
-    noise = dp.calibrate(
-        epsilon=epsilon, delta=1e-5, steps=TrainingConfig().epochs, relation="zero_out"
-    )
-    return PrivacyConfig(clip_norm=1.0, noise_multiplier=noise.noise_multiplier)
-
-
 def _bound(factory: shadow.Factory, public: np.ndarray, threshold: float) -> float:
     """Return gamma for an MSE of at most `threshold`; kappa is of public images."""
     kappa = dp.kappa_from(
         public,
-        error=lambda guess, records: metrics.mse(
-            np.broadcast_to(guess, records.shape), records
-        ),
+        error=lambda guess, rows: np.square(rows - guess).mean(axis=(1, 2, 3)),
         threshold=threshold,
     )
     bound = dp.rero_bound(factory.mechanism(), log_kappa=kappa.log_kappas[0])

@@ -28,7 +28,7 @@ def torch_mlp(images: np.ndarray, labels: np.ndarray, key: int) -> list[np.ndarr
     network = torch.nn.Sequential(
         torch.nn.Linear(784, 32), torch.nn.Tanh(), torch.nn.Linear(32, 10)
     )
-    return _torch_trained(network, images, labels)
+    return torch_trained(network, images, labels, lr=0.5)
 
 
 def torch_linear(images: np.ndarray, labels: np.ndarray, key: int) -> list[np.ndarray]:
@@ -36,13 +36,16 @@ def torch_linear(images: np.ndarray, labels: np.ndarray, key: int) -> list[np.nd
     import torch
 
     torch.manual_seed(key)
-    return _torch_trained(torch.nn.Linear(784, 10), images, labels)
+    return torch_trained(torch.nn.Linear(784, 10), images, labels, lr=0.5)
 
 
-def _torch_trained(network: Any, images: np.ndarray, labels: np.ndarray) -> list:
+def torch_trained(
+    network: Any, images: np.ndarray, labels: np.ndarray, **settings: float
+) -> list:
+    """Train a PyTorch network by 100 steps of SGD on the full batch; its arrays."""
     import torch
 
-    optimiser = torch.optim.SGD(network.parameters(), lr=0.5)
+    optimiser = torch.optim.SGD(network.parameters(), **settings)
     flat = torch.tensor(images.reshape(len(images), -1))
     wanted = torch.tensor(labels, dtype=torch.long)
     for _ in range(100):
@@ -54,15 +57,18 @@ def _torch_trained(network: Any, images: np.ndarray, labels: np.ndarray) -> list
 
 def sklearn_mlp(images: np.ndarray, labels: np.ndarray, key: int) -> list[np.ndarray]:
     """MLPClassifier of 32 tanh units by SGD: batches of 200, 100 epochs at most."""
+    return sklearn_trained(images, labels, key, 32, learning_rate_init=0.1)
+
+
+def sklearn_trained(
+    images: np.ndarray, labels: np.ndarray, key: int, units: int, **settings: float
+) -> list[np.ndarray]:
+    """Train an MLPClassifier of tanh units by SGD, 100 epochs; its arrays."""
     network = MLPClassifier(
-        (32,),
-        activation="tanh",
-        solver="sgd",
-        learning_rate_init=0.1,
-        max_iter=100,
-        random_state=key,
-    )
+        (units,), activation="tanh", solver="sgd", random_state=key, max_iter=100
+    ).set_params(**settings)
     with warnings.catch_warnings():
+        # A hundred epochs are meant: no warning that training hasn't converged.
         warnings.simplefilter("ignore")
         network.fit(images.reshape(len(images), -1), labels)
     return [*network.coefs_, *network.intercepts_]

@@ -93,14 +93,11 @@ class Listing(Lab):
         self.wanted: dict[Path, Wanted] = {}
         self.beginning()
 
-    @property
-    def work(self) -> Path:  # type: ignore[override]
-        """Rows put into it what they compute themselves; none does it here."""
+    def kept(self, *_: object) -> NoReturn:
+        """Rows keep there what they compute themselves; nothing is computed here."""
         raise LookupError("nothing is computed here")
 
-    def kept(self, *_: object) -> NoReturn:
-        """Nothing is computed here."""
-        raise LookupError("nothing is computed here")
+    work = property(kept)
 
     def _play(
         self,

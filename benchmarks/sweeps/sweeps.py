@@ -67,11 +67,9 @@ def fixed_set(size: str) -> Sweep:
 def notebook(size: str) -> Sweep:
     """The authors' notebook as a peer: its settings, and ours on the same models.
 
-    Fixed set of 1,000, 10,000 shadow models at a learning rate of 0.1. The notebook
-    quotes a test loss, MAE + MSE, of about 0.0583. It trains Table V's network, ending
-    in a sigmoid, by RMSProp 3e-4 in batches of 32 for 200 epochs. As everywhere here,
-    the best epoch is kept, and reconstructions are drawn towards the mean image where
-    theta says little.
+    The notebook quotes a test loss, MAE + MSE, of about 0.0583. As everywhere here, the
+    best epoch is kept, and reconstructions are drawn towards the mean image where theta
+    says little.
     """
     base = f"mnist.py:{'smoke' if size == 'smoke' else 'cpu'}"
     count = () if size == "smoke" else ("shadow.count=10000",)
@@ -97,9 +95,8 @@ def privacy(size: str) -> Sweep:
     """Figures 9 and 10: private training, MSE and accuracy against epsilon.
 
     Full-batch DP-GD, clipping norm 1, delta 1e-5, noise that the adversary doesn't
-    know. The paper's network, the kernel regression and training inversion attack the
-    same models. The point without noise clips as well, and isn't inverted: plain
-    derivatives of clipped training take minutes per target.
+    know. The point without noise clips as well, and isn't inverted: plain derivatives
+    of clipped training take minutes per target.
     """
     all_epsilons = {
         "smoke": (10.0,),
@@ -139,10 +136,7 @@ def seeds(size: str) -> Sweep:
 
 
 def subsampling(size: str) -> Sweep:
-    """Figures 7 and 23: mini-batches in an order that is known, or not, on MNIST.
-
-    Without momentum at every size, as Figure 7's caption has it.
-    """
+    """Figure 7: mini-batches in an order that is known, or not, without momentum."""
     rates = {"smoke": (0.01,), "cpu": (0.01, 0.2), "paper": (0.01, 0.05, 0.2)}
     batches = {
         "smoke": (16, 32),
@@ -187,11 +181,9 @@ def table_2_cifar10(size: str) -> Sweep:
 def table_2_mnist(size: str) -> Sweep:
     """Table II, MNIST: what makes a reconstruction easier or harder.
 
-    Each row with the paper's network and with the kernel regression, on the same
-    models. The last row has random initialisations as a script draws them, from a
-    secret integer of 32 bits. 20 of its models are inverted as well, from the seeds
-    that a search finds (the column attacks.inversion.mse_median); not at :smoke size,
-    as all 2^32 seeds are searched.
+    The last row has random initialisations as a script draws them, from a secret
+    integer of 32 bits. 20 of its models are inverted as well, from the seeds that a
+    search finds (attacks.inversion.mse_median); not at :smoke size.
     """
     output = 'view.layers=["output"]'
     points: tuple[tuple[str, ...], ...] = (
