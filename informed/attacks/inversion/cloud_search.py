@@ -75,10 +75,10 @@ class CloudSearch:
     def __init__(self, problem: Problem, start: Start) -> None:
         """Train at the start and measure the noise of theta there."""
         self.problem = problem
-        rounding = measured_rounding(problem, start.images)
-        self.noise = noise_of(problem.published, rounding)
         u = problem.space.of(start.images)
         self.begun = CloudState.start(u, problem.thetas(u[None])[0])
+        rounding = measured_rounding(problem, start.images)
+        self.noise = noise_of(problem.published, rounding)
         # Squared residual above which rounding is no explanation.
         self.limit = rounding_limit(problem.published, self.noise, self.begun.value)
         self.rng = np.random.default_rng(0)

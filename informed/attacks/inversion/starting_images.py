@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import jax
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
 from informed.attacks.inversion.problem import LabelRows, Published, Start
 from informed.attacks.inversion.shared_measurements import SharedMeasurements
@@ -26,6 +26,8 @@ _DAMPING = 1e-5
 _LIT = 0.1
 # Standard deviations by which several points of one label are separated at the start.
 _APART = 0.1
+# What `SharedMeasurements.black_and_lit` returns.
+Dark = tuple[Bool[np.ndarray, " pixels"], Bool[np.ndarray, " pixels"]]
 
 
 def likely_labels(
@@ -78,7 +80,7 @@ def _linear_residual(
 
 
 def starts(
-    shared: SharedMeasurements, published: Published, labels: LabelRows
+    shared: SharedMeasurements, published: Published, labels: LabelRows, dark: Dark
 ) -> Iterator[Start]:
     """Yield starts for derivatives: the likeliest label's mean image, then regression.
 
@@ -86,44 +88,43 @@ def starts(
     second for the likeliest label, and last for the others. If the release is rounded
     they come last for all, since a wide prior then explains too much.
     """
-    free = labels[:0]
+    free, (black, lit) = labels[:0], dark
     if not shared.runs.random and labels.shape[1] == 1:
-        black, _ = shared.black_and_lit(published)
         free = labels if np.any(shared.known.constant & ~black) else free
     early = 1 if published.deviations is None else 0
-    yield _start(shared, published, labels[0], patient=False)
+    yield _start(shared, lit, labels[0], patient=False)
     for row in free[:early]:
-        yield _start(shared, published, row, patient=True, free=True)
+        yield _start(shared, lit, row, patient=True, free=True)
     if labels.shape[1] == 1:
         for label, image in _regressed(shared, published.theta, labels[:, 0]):
-            yield _start(shared, published, [label], image[None], patient=True)
+            yield _start(shared, lit, [label], image[None], patient=True)
     else:
         for number in range(1, 1 + shared.config.starts):
             for row in labels:
-                yield _start(shared, published, row, patient=True, number=number)
+                yield _start(shared, lit, row, patient=True, number=number)
     for row in free[early:]:
-        yield _start(shared, published, row, patient=True, free=True)
+        yield _start(shared, lit, row, patient=True, free=True)
 
 
 def near_starts(
-    shared: SharedMeasurements, published: Published, labels: LabelRows
+    shared: SharedMeasurements, published: Published, labels: LabelRows, dark: Dark
 ) -> Iterator[Start]:
     """Yield starts for clouds by regression, the likeliest label first; known ones."""
     if labels.shape[1] > 1:
-        yield from starts(shared, published, labels)
+        yield from starts(shared, published, labels, dark)
         return
-    theta = published.theta
+    theta, (_, lit) = published.theta, dark
     for row in labels:
         image = shared.shadows(int(row[0])).guess(theta)
-        yield _start(shared, published, row, image[None], patient=True)
+        yield _start(shared, lit, row, image[None], patient=True)
     few = max(shared.config.starts - len(labels), 0)
     for label, image in _public(shared, theta, labels[:, 0])[:few]:
-        yield _start(shared, published, [label], image[None], patient=True)
+        yield _start(shared, lit, [label], image[None], patient=True)
 
 
 def _start(
     shared: SharedMeasurements,
-    published: Published,
+    lit: Bool[np.ndarray, " pixels"],
     labels: Sequence[int] | np.ndarray,
     images: np.ndarray | None = None,
     *,
@@ -142,7 +143,6 @@ def _start(
         some = [shared.known.of_class(int(label)) for label in labels]
         images = np.stack([_rng(shared, number).choice(s) for s in some])
     assert images is not None
-    _, lit = shared.black_and_lit(published)
     jacobian = None
     if len(labels) > 1:
         # Separate points of one label, or they would stay equal.

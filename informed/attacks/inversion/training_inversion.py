@@ -164,16 +164,16 @@ def certificates(
     shared: SharedMeasurements, published: Published, labels: LabelRows
 ) -> Iterator[Certificate]:
     """Yield the judged result of one start after the other, the best start first."""
-    random = shared.runs.random
+    random, dark = shared.runs.random, shared.black_and_lit(published)
     prefer_clouds = not random and shared.prefer_clouds
     if not prefer_clouds:
-        for start in starts(shared, published, labels):
+        for start in starts(shared, published, labels, dark):
             problem = shared.pose(published, start)
             yield certify(problem, solve(problem, start))
     few = labels.shape[1] == 1 and len(shared.known.coordinates) <= _MOST_UNKNOWNS
     if random or shared.config.engine == "derivatives" or not (prefer_clouds or few):
         return
-    near = near_starts(shared, published, labels)
+    near = near_starts(shared, published, labels, dark)
     near = near if prefer_clouds else itertools.islice(near, 1)
     yield from cloud_search.certificates(shared, published, near)
 
