@@ -121,10 +121,11 @@ def calibrate(
         above = float(bound.log_gamma) - wanted
         return 1e-300 if above <= 0 and bound.gamma > float(gamma) else above
 
+    asked = {"gamma": gamma, "advantage": advantage, "epsilon": epsilon}
     if full.mu / np.finfo(float).max >= mu:
         raise domain.FieldError(
-            "gamma" if gamma is not None else "epsilon" if epsilon else "advantage",
-            "Expected {} to be above what needs no release by more than rounding.",
+            next(name for name, value in asked.items() if value is not None),
+            "Expected {} to be larger: no finite noise reaches it.",
         )
     sigma, run = 0.0, design(noise_multiplier=float(np.finfo(float).tiny))
     if mu < math.inf and measure(run) > 0:

@@ -1,4 +1,4 @@
-"""Run one attack of the registry under a time limit, and return a `Trial` of it.
+"""Run one registered attack with a time limit and return its `Trial`.
 
 `experiment.pipeline` calls `play` in runs, and `audit.trials` in audits. Audits, and
 reports of finished runs, also make trials from `blank` themselves.

@@ -112,8 +112,8 @@ class Commit:
     def read(cls, content: bytes) -> "Commit":
         """Read a commit from a file's bytes. Raises: BrokenSealError."""
         values = unseal(content)
-        made = _of_fields(Attempt, values.get("made"))
-        return _of_fields(cls, values | {"made": made})
+        attempt = _of_fields(Attempt, values.get("made"))
+        return _of_fields(cls, values | {"made": attempt})
 
     @property
     def name(self) -> str:

@@ -1,13 +1,12 @@
 """Read and write in a folder or a bucket, by a few operations that are safe on both.
 
-Stores (`store`, `blocks`), `plan` and `informed.experiment` call `at`. A
-place holds named contents ("commits/000012.json"). Contents are complete: a name
-appears with all its bytes or not at all. Stores rest on `put_if_absent`: of any number
-of writers, in any processes and on any machines, one content stays. A folder does it by
-a hard link, a bucket by a conditional put, which S3, Google's, Azure's and most
-S3-compatible stores support. Temporary errors of a bucket are retried,
-and a retry may find what the first try has put: False from `put_if_absent` doesn't say
-who took the name.
+Stores (`store`, `blocks`), `plan` and `informed.experiment` call `at`. A place holds
+named contents ("commits/000012.json"). Contents are complete: a name appears with all
+its bytes or not at all. Stores rest on `put_if_absent`: of any number of writers, in
+any processes and on any machines, one content stays. A folder does it by a hard link, a
+bucket by a conditional put, which S3, Google's, Azure's and most S3-compatible stores
+support. Temporary errors of a bucket are retried, and a retry may find what the first
+try has put: False from `put_if_absent` doesn't say who took the name.
 
 Buckets are reached by obstore (extra "bucket"). Credentials, endpoint and region come
 from the environment as obstore takes them (AWS_ACCESS_KEY_ID, AWS_ENDPOINT,

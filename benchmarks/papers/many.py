@@ -94,7 +94,7 @@ class Listing(Lab):
         self.beginning()
 
     def kept(self, *_: object) -> NoReturn:
-        """Rows keep there what they compute themselves; nothing is computed here."""
+        """Refuse to compute what rows compute themselves."""
         raise LookupError("nothing is computed here")
 
     work = property(kept)

@@ -30,21 +30,21 @@ def _fifty(lab: Lab, units: str) -> Played:
 
 def _line(name: str, measured: Played) -> Line:
     """Counts of the chosen run, of all runs together, and of the control."""
-    found = measured.results
+    counts = measured.results
     return Line(
         name=name,
         ours={
-            "similar": found["similar"],
-            "recovered": found["recovered"],
-            "control": found["held_out_similar"],
-            "all runs: recovered": found["pooled_recovered"],
-            "all runs: control": found["pooled_held_out_similar"],
-            "all runs: candidates": found["pooled_candidates"],
-            "of these like a training image": f"{found['pooled_precision']:.1%}",
-            "each run": ", ".join(map(str, found["runs_recovered"])),
-            "true patterns tell": found["ceiling_recovered"],
-            "train loss": found["train_loss"],
-            "test accuracy": f"{100 * found['test_accuracy']:.1f} %",
+            "similar": counts["similar"],
+            "recovered": counts["recovered"],
+            "control": counts["held_out_similar"],
+            "all runs: recovered": counts["pooled_recovered"],
+            "all runs: control": counts["pooled_held_out_similar"],
+            "all runs: candidates": counts["pooled_candidates"],
+            "of these like a training image": f"{counts['pooled_precision']:.1%}",
+            "each run": ", ".join(map(str, counts["runs_recovered"])),
+            "true patterns tell": counts["ceiling_recovered"],
+            "train loss": counts["train_loss"],
+            "test accuracy": f"{100 * counts['test_accuracy']:.1f} %",
         },
     )
 
@@ -55,19 +55,19 @@ def _stands_out(measured: Played, least: int, of: str = "") -> bool:
     Args:
       of: "" for the run that an adversary would choose, "pooled_" for all together.
     """
-    found, control = (
+    recovered, control = (
         measured.results[f"{of}{name}"] for name in ("recovered", "held_out_similar")
     )
-    return found >= least and 10 * control <= found
+    return recovered >= least and 10 * control <= recovered
 
 
 def _counts(measured: Played) -> str:
-    found = measured.results
+    counts = measured.results
     return (
-        f"{found['recovered']} of {found['targets']} are recovered by the run that an"
-        f" adversary would choose, {found['pooled_recovered']} by all runs together;"
-        f" of as many held-out images {found['held_out_similar']} and"
-        f" {found['pooled_held_out_similar']} are similar to a candidate"
+        f"{counts['recovered']} of {counts['targets']} are recovered by the run that an"
+        f" adversary would choose, {counts['pooled_recovered']} by all runs together;"
+        f" of as many held-out images {counts['held_out_similar']} and"
+        f" {counts['pooled_held_out_similar']} are similar to a candidate"
     )
 
 
@@ -92,17 +92,17 @@ def figure_1(lab: Lab) -> Found:
 def figure_3(lab: Lab, data: str) -> Found:
     """n = 500, "cifar" or "mnist"."""
     measured = _of(lab, f"{data}-500-flow")
-    found, config = measured.results, measured.config
+    counts, config = measured.results, measured.config
     return Found(
         holds=_stands_out(measured, 20, "pooled_"),
         verdict=f"{_counts(measured)}. Whoever knew the true patterns would recover"
-        f" {found['ceiling_recovered']} by least squares in the first layer."
+        f" {counts['ceiling_recovered']} by least squares in the first layer."
         f" {config.search.trials} runs of {config.attack.steps:,} steps with"
         f" {config.attack.candidates} candidates; the paper has 100 of 100,000 with"
         " 1,000.",
         theirs="45 shown of 500",
-        ours=f"{found['pooled_recovered']} of 500, control"
-        f" {found['pooled_held_out_similar']}",
+        ours=f"{counts['pooled_recovered']} of 500, control"
+        f" {counts['pooled_held_out_similar']}",
         lines=[_line("1000-1000, n = 500", measured)],
         pictures=[Picture(measured.picture_of_all(), f"All runs together. {_CAPTION}")],
     )

@@ -343,9 +343,8 @@ def test_a_wrong_initialisation_is_not_certified(parts):
     )
     assert not reconstruction.certified.any()
     assert informed.mse(targets.images, reconstruction.images).min() > 1e-3
-    assert (
-        reconstruction.expected_mse.min() > 1e-6
-    )  # what is not explained counts as noise
+    # What is not explained counts as noise.
+    assert reconstruction.expected_mse.min() > 1e-6
 
 
 def test_a_fixed_set_that_lacks_a_point_is_not_certified(parts):
