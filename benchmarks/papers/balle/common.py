@@ -18,12 +18,8 @@ from shadow.models import ShadowModels
 from shadow.threat import Knowledge, publish
 
 # An attack of a run -> how tables call it.
-CALLED = {
-    "reconn": "network",
-    "kernel": "kernel",
-    "refined": "refined",
-    "inversion": "inversion",
-}
+CALLED = {name: name for name in ("kernel", "refined", "inversion")}
+CALLED["reconn"] = "network"
 METRICS = {"mse": "MSE", "lpips": "LPIPS", "kl": "KL"}
 # The oracle's mean distance, as the paper has it (Figure 3).
 ORACLES = {"mnist": 0.0232, "cifar10": 0.0291}

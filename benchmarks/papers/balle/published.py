@@ -59,6 +59,18 @@ def table_5(lab: Lab, *fields: str) -> Found:
     )
 
 
+@measures("balle/notebook")
+def notebook(lab: Lab) -> Found:
+    """The settings of the authors' notebook, and ours."""
+    runs = lab.sweep("notebook", "evaluation.lpips=false", kl=False)
+    both = [run.of("reconn", "mae") + run.of("reconn") for run in runs]
+    verdict = f"MAE + MSE {both[0]:.4f} with its settings, {both[1]:.4f} with ours."
+    lines, theirs = [line(run) for run in runs], "0.0583 (MAE + MSE)"
+    few = f"{both[0]:.4f}; ours {both[1]:.4f}"
+    holds = both[0] < 1.1 * 0.0583
+    return Found(holds=holds, verdict=verdict, theirs=theirs, ours=few, lines=lines)
+
+
 @measures("balle/figure-5a-full")
 def figure_5a(lab: Lab) -> Found:
     """MSE against LPIPS."""
