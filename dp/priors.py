@@ -259,20 +259,6 @@ def on_a_line(
     return min(0.0, math.log(np.max(sums[ends] - sums[:-1])))
 
 
-def exact_match(
-    probabilities: Float[np.ndarray, " points"],
-    *,
-    given: Shaped[np.ndarray, " points"] | None = None,
-) -> float:
-    """Return log kappa for 0/1 error; kappa is the likeliest point's probability.
-
-    The arguments are those of `discrete`.
-    """
-    mass = _distribution(probabilities)
-    best = sum(mass[members].max() for members in _groups(given, len(mass)))
-    return min(0.0, math.log(best))
-
-
 def side_information(
     log_kappas: Logs, probabilities: Float[np.ndarray, " values"] | None = None
 ) -> float:

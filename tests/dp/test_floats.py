@@ -176,7 +176,6 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
             call(priors.discrete, distances=SQUARE, probabilities=HALVES, eta=0.2),
             call(priors.empirical, sample=SAMPLE, eta=0.1, confidence=0.9),
             call(priors.empirical_high, n=9, most_neighbours=2, delta=0.1),
-            call(priors.exact_match, probabilities=HALVES),
             call(priors.gaussian, eta=0.5, d=3, sigma=1.0),
             call(priors.gaussian_chernoff, eta=0.5, d=3, sigma=1.0),
             call(priors.gaussian_covariance, eta=0.5, variances=np.array([1.0, 2.0])),

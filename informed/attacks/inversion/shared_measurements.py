@@ -42,6 +42,8 @@ _MOVES, _LABELS = 4, 3
 # float32 numbers, the target's pixel there is lit (nonzero). A black pixel taken for
 # lit costs time; a lit pixel taken for black makes the target unreachable.
 _TOUCHED = 4.0
+# Known images of a label to train on first; more are for targets that need them.
+_FEW = 100
 # Bound on the coordinates |u|, in standard deviations per component. The second is for
 # starts with free columns, because their targets lie far from the mean.
 _REACH, _FAR = 2.5, 100.0
@@ -84,7 +86,8 @@ class SharedMeasurements:
         )
         # Label -> theta and its Jacobian at the class's mean image, if measured.
         self.at_means: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-        self._shadows: dict[int, LabelShadows] = {}
+        # Label, and whether models are few -> the models.
+        self._shadows: dict[tuple[int, bool], LabelShadows] = {}
 
     def at(self, release: int) -> "SharedMeasurements":
         """Return the measurements for a release; new ones if its theta_0 differs."""
@@ -93,16 +96,25 @@ class SharedMeasurements:
             return self
         return SharedMeasurements(self.config, self.knowledge, self._key, runs)
 
-    def shadows(self, label: int) -> LabelShadows:
-        """Return models of known images of a label, or of any label if it has none."""
-        if label not in self._shadows:
-            shown = self.known.of_class(label)[-self.config.neighbours :]
+    def shadows(self, label: int, *, few: bool = False) -> LabelShadows:
+        """Return models of known images of a label, or of any label if it has none.
+
+        With `few`, models of `_FEW` of these images, if there are twice as many.
+        """
+        shown = self.known.of_class(label)[-self.config.neighbours :]
+        few &= len(shown) >= 2 * _FEW
+        if (label, few) not in self._shadows:
+            shown = shown[-_FEW:] if few else shown
+            old = self._shadows.get((label, True))
+            new = shown[:-_FEW] if old else shown
             labels = np.full(len(shown), label, np.int32)
-            thetas = self.runs.thetas(shown[:, None], labels[:, None])
+            thetas = self.runs.thetas(new[:, None], labels[: len(new), None])
             weights = thetas.astype(np.float32)
+            if old:
+                weights = np.concatenate([weights, old.models.weights])
             models = ShadowModels(weights=weights, images=shown, labels=labels)
-            self._shadows[label] = LabelShadows(models)
-        return self._shadows[label]
+            self._shadows[label, few] = LabelShadows(models)
+        return self._shadows[label, few]
 
     def at_mean(self, label: int) -> tuple[np.ndarray, np.ndarray]:
         """Return theta and its Jacobian along leading components, at a class's mean."""

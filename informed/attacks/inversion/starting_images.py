@@ -2,23 +2,27 @@
 
 `training_inversion` asks for them. By derivatives most targets are reached from the
 mean image of the likeliest class, so that comes first. Outliers, which no mean image
-resembles, are reached from the next starts: guesses by a regression on trainings on
-known images of the label; of several points, random known images. The search by clouds
-(`cloud_search`) begins with these guesses.
+resembles, are reached from guesses by a regression on trainings on known images, which
+finds their label, too; several points from random known images. The search by clouds
+(`cloud_search`) begins with such guesses.
 """
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 import jax
 import numpy as np
 from jaxtyping import Bool, Int
 
+from informed.attacks.inversion.label_shadows import by_vote
 from informed.attacks.inversion.problem import LabelRows, Published, Start
 from informed.attacks.inversion.shared_measurements import SharedMeasurements
 
-# Largest number of labels that derivatives try, the best first; largest residual in the
-# ranking, relative to the best label's. If clouds are preferred they try every label.
-_MOST_LABELS, _LABEL_FACTOR = 4, 2.0
+# Largest number of likely labels for derivatives, the best first; largest residual in
+# the ranking, relative to the best label's. Clouds, if preferred, try every label.
+_MOST_LABELS, _LABEL_FACTOR = 10, 2.0
+# Number of labels for which a target is guessed by regression.
+_MOST_VOTED = 2
 # Damping of the linearised least squares that rank labels, relative to the residual.
 _DAMPING = 1e-5
 # Lowest starting value of a certainly lit (nonzero) pixel. With Adam the weights jump
@@ -43,7 +47,7 @@ def likely_labels(
     """
     prefer_clouds, classes = shared.prefer_clouds, range(shared.num_classes)
     if prefer_clouds:
-        rest = [float(shared.shadows(y).nearest(theta, 1)[0][0]) for y in classes]
+        rest = [shared.shadows(y).nearest(theta) for y in classes]
     else:
         rest = [_linear_residual(shared, theta, y) for y in classes]
     costs = np.array(rest)
@@ -85,20 +89,26 @@ def starts(
     """Yield starts for derivatives: the likeliest label's mean image, then regression.
 
     Starts with free columns, for targets with a value that no known record has, come
-    second for the likeliest label, and last for the others. If the release is rounded
-    they come last for all, since a wide prior then explains too much.
+    after the first guesses for the likeliest label, and last for the others. If the
+    release is rounded they come last for all, since a wide prior then explains too
+    much.
     """
     free, (black, lit) = labels[:0], dark
     if not shared.runs.random and labels.shape[1] == 1:
-        free = labels if np.any(shared.known.constant & ~black) else free
+        varies = np.any(shared.known.constant & ~black)
+        free = labels[: shared.config.starts] if varies else free
     early = 1 if published.deviations is None else 0
     yield _start(shared, lit, labels[0], patient=False)
+    one, theta = labels.shape[1] == 1, published.theta
+    guesses = _regressed(shared, theta, labels[:, 0]) if one else iter(())
+    quick = min(len(labels), _MOST_VOTED)
+    for label, image in itertools.islice(guesses, quick):
+        yield _start(shared, lit, [label], image[None], patient=True)
     for row in free[:early]:
         yield _start(shared, lit, row, patient=True, free=True)
-    if labels.shape[1] == 1:
-        for label, image in _regressed(shared, published.theta, labels[:, 0]):
-            yield _start(shared, lit, [label], image[None], patient=True)
-    else:
+    for label, image in guesses:
+        yield _start(shared, lit, [label], image[None], patient=True)
+    if not one:
         for number in range(1, 1 + shared.config.starts):
             for row in labels:
                 yield _start(shared, lit, row, patient=True, number=number)
@@ -109,17 +119,13 @@ def starts(
 def near_starts(
     shared: SharedMeasurements, published: Published, labels: LabelRows, dark: Dark
 ) -> Iterator[Start]:
-    """Yield starts for clouds by regression, the likeliest label first; known ones."""
+    """Yield starts for clouds by regression, the likeliest label first."""
     if labels.shape[1] > 1:
         yield from starts(shared, published, labels, dark)
         return
-    theta, (_, lit) = published.theta, dark
-    for row in labels:
-        image = shared.shadows(int(row[0])).guess(theta)
-        yield _start(shared, lit, row, image[None], patient=True)
-    few = max(shared.config.starts - len(labels), 0)
-    for label, image in _public(shared, theta, labels[:, 0])[:few]:
-        yield _start(shared, lit, [label], image[None], patient=True)
+    for (label,) in labels.tolist():
+        image = shared.shadows(label).guess(published.theta)
+        yield _start(shared, dark[1], [label], image[None], patient=True)
 
 
 def _start(
@@ -174,28 +180,19 @@ def _rng(shared: SharedMeasurements, number: int) -> np.random.Generator:
 
 def _regressed(
     shared: SharedMeasurements, theta: np.ndarray, labels: np.ndarray
-) -> list[tuple[int, np.ndarray]]:
-    """Return guesses by regression on theta, with labels; the nearest theta first.
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield guesses by regression on theta, with labels, the likeliest label first.
 
-    If there are few labels, known images follow.
+    They come from few models of every label, which most targets don't exceed, and then
+    from all models of the likeliest labels.
     """
-    shadows = [shared.shadows(int(label)) for label in labels]
-    guesses = np.stack([shadow.guess(theta) for shadow in shadows])
-    thetas = shared.runs.thetas(guesses[:, None], labels[:, None])
-    best = np.argsort(np.sum((thetas - theta[None]) ** 2, axis=1))
-    images = [(int(labels[i]), guesses[i]) for i in best]
-    images += _public(shared, theta, labels)
-    return images[: shared.config.starts]
-
-
-def _public(
-    shared: SharedMeasurements, theta: np.ndarray, labels: np.ndarray
-) -> list[tuple[int, np.ndarray]]:
-    """Return (label, known image) pairs, nearest theta first."""
-    nearest = []
-    for label in labels.tolist():
-        shadows = shared.shadows(label)
-        distances, images = shadows.nearest(theta, shared.config.starts)
-        nearest += [(d, label, z) for d, z in zip(distances, images, strict=True)]
-    nearest.sort(key=lambda entry: entry[0])
-    return [(label, image) for _, label, image in nearest]
+    if len(labels) > 1 and shared.num_classes <= _MOST_LABELS:
+        labels = np.arange(shared.num_classes)
+    few = [shared.shadows(int(label), few=True) for label in labels]
+    order = by_vote(few, theta)[:_MOST_VOTED]
+    for i in order:
+        yield int(labels[i]), few[i].guess(theta)
+    for i in order:
+        shadows = shared.shadows(int(labels[i]))
+        if shadows is not few[i]:
+            yield int(labels[i]), shadows.guess(theta)
