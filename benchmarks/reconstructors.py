@@ -15,10 +15,10 @@ standard error of their paired difference.
 What makes the attack harder: --view=float16 (or bfloat16, int8), --view=logits (of 200
 public images), --random (unknown initialisation), --shadow-data=cifar100 (Figure 6),
 --epsilon=10 (full-batch DP-GD, clipping norm 1, delta 1e-5). What makes it easier:
---known=14, so many rows of pixels are known; MSE is of the others then. mean_mse: of
-the mean shadow target. With --epsilon, a guess is a success if it is nearer than the
-neighbours on average; bound: gamma for whoever guesses no better than the best fixed
-guess.
+--known=14, so many rows of pixels are known; MSE is of the others then. --lpips and
+--adversarial: weights in the loss of refined. mean_mse: of the mean shadow target. With
+--epsilon, a guess is a success if it is nearer than the neighbours on average; bound:
+gamma for whoever guesses no better than the best fixed guess.
 
 --quick: MNIST, 1,000 known records, 4,000 shadow models, seed 6.
 --workdir keeps stores and reconstructors, and a run that was cut off goes on there.
@@ -51,7 +51,7 @@ from shadow.views import ViewConfig
 
 _SHOWN = 20
 # Options that change the attack.
-_CHANGES = ("view", "random", "shadow_data", "epsilon", "known")
+_CHANGES = ("view", "random", "shadow_data", "epsilon", "known", "lpips", "adversarial")
 # Of the published recipe on CIFAR-10, which names neither epochs nor rate.
 _TABLE_VII = {"widths": (2048,), "input_dropout": 0.0, "dropout": 0.0}
 
@@ -71,6 +71,8 @@ def main() -> None:
     parser.add_argument("--shadow-data", default=None)
     parser.add_argument("--epsilon", type=float, default=None)
     parser.add_argument("--known", type=int, default=0, help="rows of pixels")
+    parser.add_argument("--lpips", type=float, default=0)
+    parser.add_argument("--adversarial", type=float, default=0)
     parser.add_argument("--workdir", type=Path, default=None)
     parser.add_argument("--figure", type=Path, default=None)
     parser.add_argument("--quick", action="store_true", help="the defaults")
@@ -132,7 +134,7 @@ def _measured(arguments: argparse.Namespace, workdir: Path) -> dict[str, Any]:
         "shadow_seconds": round(time.perf_counter() - started),
     }
     guesses, errors, key = {}, {}, jax.random.key(arguments.seed)
-    for name, method in _methods(arguments.epochs, cifar).items():
+    for name, method in _methods(arguments, cifar).items():
         if arguments.only is not None and name not in arguments.only:
             continue
         began = time.perf_counter()
@@ -174,9 +176,10 @@ def _measured(arguments: argparse.Namespace, workdir: Path) -> dict[str, Any]:
     return line | {"seconds": round(time.perf_counter() - started)}
 
 
-def _methods(epochs: int, cifar: bool) -> dict[str, Any]:
+def _methods(arguments: argparse.Namespace, cifar: bool) -> dict[str, Any]:
     """Return the reconstructors that are compared, by name."""
     adam = reconn.adam_cosine(learning_rate=2e-3, weight_decay=1e-2)
+    terms = {name: getattr(arguments, name) for name in ("lpips", "adversarial")}
     if cifar:
         published = reconn.Network(
             module=reconn.transposed_cnn(**_TABLE_VII),
@@ -193,9 +196,12 @@ def _methods(epochs: int, cifar: bool) -> dict[str, Any]:
         )
     return {
         "kernel": reconn.Kernel(),
-        "refined": reconn.Refined(),
+        "refined": reconn.Refined(loss=reconn.Loss(mae=0.0, **terms)),
         "network": reconn.Network(
-            module=reconn.residual_cnn(), optimiser=adam, epochs=epochs, batch_size=64
+            module=reconn.residual_cnn(),
+            optimiser=adam,
+            epochs=arguments.epochs,
+            batch_size=64,
         ),
         "published": published,
     }
