@@ -48,7 +48,6 @@ class InversionConfig:
         checks.choice("engine", self.engine, ENGINES)
         for field in ("steps", "clouds", "neighbours", "starts"):
             checks.at_least(field, getattr(self, field), 1)
-        for components in self.stages:
-            checks.at_least("stages", components, 1)
+        checks.at_least("stages", min(self.stages, default=1), 1)
         checks.at_least("draws", self.draws, 2)
         checks.at_least("noise_draws", self.noise_draws, 2)

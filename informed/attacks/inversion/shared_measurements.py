@@ -43,7 +43,7 @@ _MOVES, _LABELS = 4, 3
 # lit costs time; a lit pixel taken for black makes the target unreachable.
 _TOUCHED = 4.0
 # Known images of a label to train on first; more are for targets that need them.
-_FEW = 100
+_FEW = 40
 # Bound on the coordinates |u|, in standard deviations per component. The second is for
 # starts with free columns, because their targets lie far from the mean.
 _REACH, _FAR = 2.5, 100.0
@@ -105,13 +105,9 @@ class SharedMeasurements:
         few &= len(shown) >= 2 * _FEW
         if (label, few) not in self._shadows:
             shown = shown[-_FEW:] if few else shown
-            old = self._shadows.get((label, True))
-            new = shown[:-_FEW] if old else shown
             labels = np.full(len(shown), label, np.int32)
-            thetas = self.runs.thetas(new[:, None], labels[: len(new), None])
+            thetas = self.runs.thetas(shown[:, None], labels[:, None])
             weights = thetas.astype(np.float32)
-            if old:
-                weights = np.concatenate([weights, old.models.weights])
             models = ShadowModels(weights=weights, images=shown, labels=labels)
             self._shadows[label, few] = LabelShadows(models)
         return self._shadows[label, few]

@@ -58,9 +58,8 @@ def likely_labels(
     unlike = np.where(costs == 0, 1.0, np.inf)
     quotients = (costs / least if least > 0 else unlike)[order]
     margin = float(quotients[1]) if len(order) > 1 else np.inf
-    if prefer_clouds:
-        return order, margin
-    return order[quotients <= _LABEL_FACTOR][:_MOST_LABELS], margin
+    likely = order[quotients <= _LABEL_FACTOR][:_MOST_LABELS]
+    return order if prefer_clouds else likely, margin
 
 
 def _linear_residual(
@@ -88,21 +87,19 @@ def starts(
 ) -> Iterator[Start]:
     """Yield starts for derivatives: the likeliest label's mean image, then regression.
 
-    Starts with free columns, for targets with a value that no known record has, come
-    after the first guesses for the likeliest label, and last for the others. If the
-    release is rounded they come last for all, since a wide prior then explains too
-    much.
+    Starts with free columns, for targets with a value that no known record has, follow
+    the first guesses for the likeliest label, and come last for the others. They do so
+    for all labels of a rounded release, since a wide prior then explains too much.
     """
     free, (black, lit) = labels[:0], dark
-    if not shared.runs.random and labels.shape[1] == 1:
-        varies = np.any(shared.known.constant & ~black)
-        free = labels[: shared.config.starts] if varies else free
+    varies = bool(np.any(shared.known.constant & ~black))
+    if varies and not shared.runs.random and labels.shape[1] == 1:
+        free = labels[: shared.config.starts]
     early = 1 if published.deviations is None else 0
     yield _start(shared, lit, labels[0], patient=False)
-    one, theta = labels.shape[1] == 1, published.theta
-    guesses = _regressed(shared, theta, labels[:, 0]) if one else iter(())
-    quick = min(len(labels), _MOST_VOTED)
-    for label, image in itertools.islice(guesses, quick):
+    one = labels.shape[1] == 1
+    guesses = _regressed(shared, published.theta, labels[:, 0]) if one else iter(())
+    for label, image in itertools.islice(guesses, min(len(labels), _MOST_VOTED)):
         yield _start(shared, lit, [label], image[None], patient=True)
     for row in free[:early]:
         yield _start(shared, lit, row, patient=True, free=True)
