@@ -40,10 +40,7 @@ class RetrainingMembership:
         *,
         key: Array,
     ) -> Int[np.ndarray, " releases"]:
-        """Guess the member of every release; needs fixed and algorithm.
-
-        Args, Returns: as `shadow.threat.MembershipAttack`.
-        """
+        """Guess members as `MembershipAttack` does; needs fixed and algorithm."""
         knowledge.require(release)
         _require_pairs(release, candidates)
         programs = Programs(knowledge, width=_WIDTH, draws=self.draws, key=key)
@@ -95,10 +92,7 @@ class ReconstructionMembership:
         *,
         key: Array,
     ) -> Int[np.ndarray, " releases"]:
-        """Guess the member of every release; needs what `self.attack` needs.
-
-        Args, Returns: as `shadow.threat.MembershipAttack`.
-        """
+        """Guess members as `MembershipAttack` does; needs what `self.attack` needs."""
         _require_pairs(release, candidates)
         guess = self.attack(release, knowledge, key=key)
         # Mean squared distance of each guess from a candidate, per pixel.
