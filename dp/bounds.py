@@ -139,9 +139,8 @@ def corollary_3(log_kappa: Numbers, epsilon: Numbers) -> Logs:
 def finite_domain(log_kappa: Numbers, epsilon: Numbers, size: Numbers) -> Logs:
     """Bound epsilon-privacy, "replace_one", of a target from a finite set.
 
-    |Z| kappa e^eps / (|Z| + e^eps - 1), |Z| = size; the paper prints eps for e^eps in
-    the numerator. `pure` is at least as sharp wherever kappa >= 1 / size, as it is for
-    every error that is 0 between equal points; below, `pure` is returned.
+    |Z| kappa e^eps / (|Z| + e^eps - 1), |Z| = size (the paper prints eps for e^eps),
+    but at least `pure`, which is as sharp or sharper wherever kappa >= 1 / size.
     """
     log_kappa = domain.log_probability("log_kappa", log_kappa)
     epsilon = domain.at_least_0("epsilon", epsilon)

@@ -47,11 +47,13 @@ class Shrinkage:
         return np.asarray(self.mean + factor * (images - self.mean), images.dtype)
 
 
-def best_weight(moves: np.ndarray, wanted: np.ndarray, *, default: float) -> float:
+def best_weight(
+    moves: np.ndarray, wanted: np.ndarray, *, default: float, sure: float = 2.0
+) -> float:
     """Return the weight in [0, 1] of `moves` whose product is nearest to `wanted`.
 
-    The default, unless another weight is better by two standard errors over the models,
-    the first axis of both.
+    The default, unless another weight is better by `sure` standard errors over the
+    models, the first axis of both.
     """
     moves = moves.astype(np.float64).reshape(len(moves), -1)
     wanted = wanted.astype(np.float64).reshape(len(wanted), -1)
@@ -62,4 +64,4 @@ def best_weight(moves: np.ndarray, wanted: np.ndarray, *, default: float) -> flo
     plain = (default * moves - wanted) ** 2
     gains = np.sum(plain - (weight * moves - wanted) ** 2, axis=1)
     error = gains.std(ddof=1) / np.sqrt(len(gains))
-    return weight if gains.mean() > 2 * error else default
+    return weight if gains.mean() > sure * error else default

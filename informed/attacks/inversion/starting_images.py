@@ -180,8 +180,7 @@ def _regressed(
 ) -> Iterator[tuple[int, np.ndarray]]:
     """Yield guesses by regression on theta, with labels, the likeliest label first.
 
-    They come from few models of every label, which most targets don't exceed, and then
-    from all models of the likeliest labels.
+    First from few models of every label, then from all models of the likeliest ones.
     """
     if len(labels) > 1 and shared.num_classes <= _MOST_LABELS:
         labels = np.arange(shared.num_classes)
