@@ -8,7 +8,7 @@ training_inversion  the attack; why it works, and how it certifies results
 inversion_config    settings
 problem             data types: release, start, problem, candidate, certificate
 shared_measurements what releases share; the choice between the two engines
-starting_images     which labels to try, and where to start (with label_shadows)
+starting_images     which labels to try, and where to start
 solving             from a start to a candidate by derivatives, stage after stage
 gauss_newton        least squares with a very expensive Jacobian
 cloud_search        from a start to a candidate by random images, e.g. for ReLU

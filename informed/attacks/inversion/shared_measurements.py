@@ -18,7 +18,6 @@ from informed.attacks.inversion.coordinates import Space
 from informed.attacks.inversion.derivatives import retraining_of
 from informed.attacks.inversion.inversion_config import InversionConfig
 from informed.attacks.inversion.known_images import KnownImages
-from informed.attacks.inversion.label_shadows import LabelShadows
 from informed.attacks.inversion.problem import Problem, Published, Start
 from informed.attacks.inversion.retraining import Retraining
 from shadow.models import ShadowModels
@@ -87,7 +86,7 @@ class SharedMeasurements:
         # Label -> theta and its Jacobian at the class's mean image, if measured.
         self.at_means: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         # Label, and whether models are few -> the models.
-        self._shadows: dict[tuple[int, bool], LabelShadows] = {}
+        self._shadows: dict[tuple[int, bool], ShadowModels] = {}
 
     def at(self, release: int) -> "SharedMeasurements":
         """Return the measurements for a release; new ones if its theta_0 differs."""
@@ -96,7 +95,7 @@ class SharedMeasurements:
             return self
         return SharedMeasurements(self.config, self.knowledge, self._key, runs)
 
-    def shadows(self, label: int, *, few: bool = False) -> LabelShadows:
+    def shadows(self, label: int, *, few: bool = False) -> ShadowModels:
         """Return models of known images of a label, or of any label if it has none.
 
         With `few`, models of `_FEW` of these images, if there are twice as many.
@@ -109,7 +108,7 @@ class SharedMeasurements:
             thetas = self.runs.thetas(shown[:, None], labels[:, None])
             weights = thetas.astype(np.float32)
             models = ShadowModels(weights=weights, images=shown, labels=labels)
-            self._shadows[label, few] = LabelShadows(models)
+            self._shadows[label, few] = models
         return self._shadows[label, few]
 
     def at_mean(self, label: int) -> tuple[np.ndarray, np.ndarray]:

@@ -12,17 +12,25 @@ from collections.abc import Iterator, Sequence
 
 import jax
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 
-from informed.attacks.inversion.label_shadows import by_vote
 from informed.attacks.inversion.problem import LabelRows, Published, Start
 from informed.attacks.inversion.shared_measurements import SharedMeasurements
+from reconn import features
+from reconn.ridge import Regression
+from shadow.models import ShadowModels
+from shadow.views import EVERYTHING
 
 # Largest number of likely labels for derivatives, the best first; largest residual in
 # the ranking, relative to the best label's. Clouds, if preferred, try every label.
 _MOST_LABELS, _LABEL_FACTOR = 10, 2.0
 # Number of labels for which a target is guessed by regression.
 _MOST_VOTED = 2
+# Scales of distances in kernel regressions on images and on labels; the first is large
+# so that outliers get smooth values. Their ridge, as a few models of a label are noisy.
+_SCALE, _LABEL_SCALE, _RIDGE = 16.0, 4.0, 1e-2
+# Bound on standardised weights, in standard deviations.
+_CLIP = 10.0
 # Damping of the linearised least squares that rank labels, relative to the residual.
 _DAMPING = 1e-5
 # Lowest starting value of a certainly lit (nonzero) pixel. With Adam the weights jump
@@ -47,7 +55,7 @@ def likely_labels(
     """
     prefer_clouds, classes = shared.prefer_clouds, range(shared.num_classes)
     if prefer_clouds:
-        rest = [shared.shadows(y).nearest(theta) for y in classes]
+        rest = [_distance(shared.shadows(y), theta) for y in classes]
     else:
         rest = [_linear_residual(shared, theta, y) for y in classes]
     costs = np.array(rest)
@@ -121,7 +129,7 @@ def near_starts(
         yield from starts(shared, published, labels, dark)
         return
     for (label,) in labels.tolist():
-        image = shared.shadows(label).guess(published.theta)
+        image = guess(shared.shadows(label), published.theta)
         yield _start(shared, dark[1], [label], image[None], patient=True)
 
 
@@ -187,8 +195,47 @@ def _regressed(
     few = [shared.shadows(int(label), few=True) for label in labels]
     order = by_vote(few, theta)[:_MOST_VOTED]
     for i in order:
-        yield int(labels[i]), few[i].guess(theta)
+        yield int(labels[i]), guess(few[i], theta)
     for i in order:
-        shadows = shared.shadows(int(labels[i]))
-        if shadows is not few[i]:
-            yield int(labels[i]), shadows.guess(theta)
+        models = shared.shadows(int(labels[i]))
+        if models is not few[i]:
+            yield int(labels[i]), guess(models, theta)
+
+
+def guess(
+    models: ShadowModels, theta: np.ndarray
+) -> Float[np.ndarray, "height width channels"]:
+    """Return a kernel regression's prediction of the image from weights theta."""
+    if len(models) == 1:
+        return models.images[0].astype(np.float64)
+    image = _regressed_on(models, models.images.reshape(len(models), -1), theta, _SCALE)
+    return np.clip(image, 0, 1).reshape(models.image_shape)
+
+
+def by_vote(several: Sequence[ShadowModels], theta: np.ndarray) -> np.ndarray:
+    """Order shadow models of several labels by a regression on labels, best first."""
+    if len(several) == 1:
+        return np.zeros(1, int)
+    counts = [len(models) for models in several]
+    labels = np.repeat(np.arange(len(several), dtype=np.int32), counts)
+    weights = np.concatenate([models.weights for models in several])
+    images = np.concatenate([models.images for models in several])
+    models = ShadowModels(weights=weights, images=images, labels=labels)
+    votes = np.eye(len(several))[labels]
+    return np.argsort(-_regressed_on(models, votes, theta, _LABEL_SCALE))
+
+
+def _regressed_on(
+    models: ShadowModels, targets: np.ndarray, theta: np.ndarray, scale: float
+) -> np.ndarray:
+    """Return the row of targets that weights theta suggest, by kernel regression."""
+    standardise = features.fit(models, EVERYTHING, num_models=len(models), clip=_CLIP)
+    weights = standardise(models.weights)
+    regression = Regression.fit(weights, targets, scale=scale, ridge=_RIDGE)
+    return regression(standardise(theta[None].astype(np.float32)))[0]
+
+
+def _distance(models: ShadowModels, theta: np.ndarray) -> float:
+    """Return the squared distance of the model of nearest theta."""
+    apart = models.weights - theta.astype(np.float32)[None]
+    return float(np.einsum("ij,ij->i", apart, apart).min())
