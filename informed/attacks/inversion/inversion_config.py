@@ -24,8 +24,8 @@ class InversionConfig:
         values, as those of eight-bit images do.
       neighbours: most known images per label to train on, if the mean image doesn't
         lead to theta.
-      starts: most random starts of several unknown points; most labels that are tried
-        with columns free that never vary.
+      starts: most random starts of several unknown points; of one point, most labels
+        with columns free that never vary, and most labels and known images as starts.
       draws: draws of training's unknown randomness, over which weights are averaged.
       noise_draws: trainings that measure how theta scatters over that randomness. Half
         as many components of the target are searched.

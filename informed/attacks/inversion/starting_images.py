@@ -55,7 +55,7 @@ def likely_labels(
     """
     prefer_clouds, classes = shared.prefer_clouds, range(shared.num_classes)
     if prefer_clouds:
-        rest = [_distance(shared.shadows(y), theta) for y in classes]
+        rest = [float(_nearest(shared.shadows(y), theta, 1)[0][0]) for y in classes]
     else:
         rest = [_linear_residual(shared, theta, y) for y in classes]
     costs = np.array(rest)
@@ -124,13 +124,15 @@ def starts(
 def near_starts(
     shared: SharedMeasurements, published: Published, labels: LabelRows, dark: Dark
 ) -> Iterator[Start]:
-    """Yield starts for clouds by regression, the likeliest label first."""
+    """Yield starts for clouds by regression, the likeliest label first; known ones."""
     if labels.shape[1] > 1:
         yield from starts(shared, published, labels, dark)
         return
-    for (label,) in labels.tolist():
-        image = guess(shared.shadows(label), published.theta)
-        yield _start(shared, dark[1], [label], image[None], patient=True)
+    theta, (_, lit) = published.theta, dark
+    guesses = ((y, guess(shared.shadows(y), theta)) for y in labels[:, 0].tolist())
+    known = _public(shared, theta, labels[:, 0])
+    for label, image in itertools.chain(guesses, known):
+        yield _start(shared, lit, [label], image[None], patient=True)
 
 
 def _start(
@@ -189,6 +191,7 @@ def _regressed(
     """Yield guesses by regression on theta, with labels, the likeliest label first.
 
     First from few models of every label, then from all models of the likeliest ones.
+    Known images of these, of nearest theta, are the last.
     """
     if len(labels) > 1 and shared.num_classes <= _MOST_LABELS:
         labels = np.arange(shared.num_classes)
@@ -200,13 +203,26 @@ def _regressed(
         models = shared.shadows(int(labels[i]))
         if models is not few[i]:
             yield int(labels[i]), guess(models, theta)
+    yield from _public(shared, theta, labels[order])
+
+
+def _public(
+    shared: SharedMeasurements, theta: np.ndarray, labels: np.ndarray
+) -> list[tuple[int, np.ndarray]]:
+    """Return (label, known image) pairs, nearest theta first, fewer for many labels."""
+    count, pairs = max(shared.config.starts - len(labels), 0), []
+    for label in labels.tolist():
+        apart, images = _nearest(shared.shadows(label), theta, count)
+        pairs += [(d, label, z) for d, z in zip(apart, images, strict=True)]
+    pairs.sort(key=lambda pair: pair[0])
+    return [(label, image) for _, label, image in pairs[:count]]
 
 
 def guess(
     models: ShadowModels, theta: np.ndarray
 ) -> Float[np.ndarray, "height width channels"]:
     """Return a kernel regression's prediction of the image from weights theta."""
-    if len(models) == 1:
+    if not np.ptp(models.images, axis=0).any():  # copies of one image
         return models.images[0].astype(np.float64)
     image = _regressed_on(models, models.images.reshape(len(models), -1), theta, _SCALE)
     return np.clip(image, 0, 1).reshape(models.image_shape)
@@ -235,7 +251,11 @@ def _regressed_on(
     return regression(standardise(theta[None].astype(np.float32)))[0]
 
 
-def _distance(models: ShadowModels, theta: np.ndarray) -> float:
-    """Return the squared distance of the model of nearest theta."""
+def _nearest(
+    models: ShadowModels, theta: np.ndarray, count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the models of nearest theta: squared distances and images."""
     apart = models.weights - theta.astype(np.float32)[None]
-    return float(np.einsum("ij,ij->i", apart, apart).min())
+    distances = np.einsum("ij,ij->i", apart, apart)
+    rows = np.argsort(distances)[:count]
+    return distances[rows], models.images[rows].astype(np.float64)

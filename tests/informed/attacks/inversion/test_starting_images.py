@@ -50,3 +50,10 @@ def test_a_single_label_needs_no_vote_and_a_single_model_no_regression(drawn):
     alone, theta = drawn(2, 1), drawn(2, 1).weights[0]
     assert by_vote([alone], theta).tolist() == [0]
     np.testing.assert_array_equal(guess(alone, theta), alone.images[0])
+
+
+def test_copies_of_one_record_are_guessed_as_that_record(drawn):
+    one = drawn(3, 1)
+    twice = [np.repeat(x, 2, axis=0) for x in (one.weights, one.images, one.labels)]
+    models = ShadowModels(weights=twice[0], images=twice[1], labels=twice[2])
+    np.testing.assert_array_equal(guess(models, drawn(3, 1).weights[0]), one.images[0])
