@@ -4,7 +4,7 @@
 a `Reconstructor` standardises releases by the same statistics. Features that don't vary
 beyond float32 rounding (weights of always-black pixels: 14 % on MNIST) carry nothing
 about the target and are dropped. `trainer` and
-`informed.attacks.inversion.label_shadows` call `fit`, `trainer` calls `read`, and
+`informed.attacks.inversion.starting_images` call `fit`, `trainer` calls `read`, and
 `refined` calls `room`.
 """
 

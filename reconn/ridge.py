@@ -4,7 +4,7 @@
 
 with d the squared distance and width a multiple of its median: an inverse multiquadric.
 `kernel` predicts images, labels and a guess's error, `second_look` weights from images,
-`informed.attacks.inversion.label_shadows` images to start from. The guess's error has
+`informed.attacks.inversion.starting_images` images to start from. The guess's error has
 to be like one on a release, so each shadow model is predicted as if it had been left
 out; the closed form gives all these predictions from one solve.
 """
