@@ -86,7 +86,7 @@ def minimise(
       linearise: u (unknowns,) -> derivatives there.
       steps: largest number of Jacobians; each may serve several cheap steps.
       enough: cost at which the search stops.
-      give_up: least factor by which a step with a new Jacobian divides the cost.
+      give_up: least factor by which the steps with a Jacobian divide the cost.
       reach: points with a larger |u| than this and the start's are scaled down to it.
       slopes: derivatives at the start; None: not computed yet.
       settle: new best point -> the same or a better one; None: no such refinement.
@@ -97,7 +97,8 @@ def minimise(
     here = start
     known = Slopes(linearise(here.u) if slopes is None else slopes)
     farthest = max(reach, np.linalg.norm(here.u))
-    taken, jacobians, useful, damping = 0, 1, _LEAST_GAIN, len(DAMPINGS) // 2
+    taken, jacobians, damping = 0, 1, len(DAMPINGS) // 2
+    useful, before = _LEAST_GAIN, here.cost
     while here.cost > enough:
         # Gauss-Newton steps with all dampings, scaled down to the reach.
         us = here.u + known.moves(here, prior)
@@ -110,18 +111,17 @@ def minimise(
             known.update(moved, best.residuals - here.residuals)
             here = best if settle is None else settle(best)
         if not taken:
-            # The gain is NaN where training diverges.
-            if not gain >= give_up:
-                break
             # A cheap step must gain as much per cost as this one did.
             paid = len(known.directions) / _COLUMNS if price is None else price
             useful = max(gain ** (1 / (1 + paid)), _LEAST_GAIN)
         taken += 1
-        # Compute a new Jacobian if the old one no longer helps.
-        if gain < useful or taken == most:
-            if jacobians == steps:
+        # Compute a new Jacobian if the old one no longer helps. The gain is NaN where
+        # training diverges.
+        if not gain >= useful or taken == most:
+            if jacobians == steps or not before >= give_up * here.cost:
                 break
             known, taken, jacobians = Slopes(linearise(here.u)), 0, jacobians + 1
+            before = here.cost
     return here, known
 
 

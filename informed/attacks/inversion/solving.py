@@ -41,7 +41,7 @@ _PRICE = 3.0
 class Patience:
     """When a stage of Gauss-Newton stops."""
 
-    give_up: float  # least factor by which a step with a new Jacobian divides the cost
+    give_up: float  # least factor by which the steps with a Jacobian divide the cost
     times: int  # most Jacobians, as a multiple of `InversionConfig.steps`
 
 
@@ -156,21 +156,19 @@ def solve(problem: Problem, start: Start) -> Candidate:
     enough = 0.0 if rounded else _FLOOR_FACTOR * len(published.theta)
     slow = start.patient or several
     patience = _PATIENT if slow else _QUICK
-    # By `response` a Jacobian costs the same for few components and for many, and the
-    # next stage computes one anyway. MNIST at 1,000, eight targets of seed 0: one of 18
-    # second Jacobians in a stage divided the cost by over 1.1. Confirmed on seed 5. A
-    # stage of more components than the span's rank costs as much as the last one.
+    # By `response` a Jacobian costs as much as a few steps, for few components as for
+    # many. Then the derivatives that the ranking of labels left are enough before the
+    # last stage, or else one step a stage. MNIST at 1,000: chosen on seeds 21 and 33.
     once = problem.runs.by_response and not slow
-    size = problem.space.size
-    most = problem.runs.programs.rank if once else size
-    stages = [
-        components for components in config.stages if components < min(most, size)
-    ]
+    size, ranked = problem.space.size, start.jacobian
+    stages = [components for components in config.stages if components < size]
+    if once:
+        stages = [n for n in stages if n < problem.runs.programs.rank]
+        stages = stages if ranked is None else stages[-1:]
     known, slopes = None, None
-    first = min((*config.stages, size))
-    if start.jacobian is not None and first <= start.jacobian.shape[1]:
-        # The ranking of labels left the first stage's derivatives.
-        whitened = noise.levelled().whiten(start.jacobian[:, :first].T).T
+    first = min((*stages, size))
+    if ranked is not None and first <= ranked.shape[1]:
+        whitened = noise.levelled().whiten(ranked[:, :first].T).T
         known = Linearised(whitened, np.eye(first, size))
     for components in [*stages, size]:
         last = components == size
