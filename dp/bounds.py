@@ -136,23 +136,6 @@ def corollary_3(log_kappa: Numbers, epsilon: Numbers) -> Logs:
         return _valid(log_kappa, log_kappa + epsilon, unless=epsilon)
 
 
-def finite_domain(log_kappa: Numbers, epsilon: Numbers, size: Numbers) -> Logs:
-    """Bound epsilon-privacy, "replace_one", of a target from a finite set.
-
-    |Z| kappa e^eps / (|Z| + e^eps - 1), |Z| = size (the paper prints eps for e^eps),
-    but at least `pure`, which is as sharp or sharper wherever kappa >= 1 / size.
-    """
-    log_kappa = domain.log_probability("log_kappa", log_kappa)
-    epsilon = domain.at_least_0("epsilon", epsilon)
-    size, given = domain.finite("size", size), size
-    domain.require("size", given, size >= 1, ">= 1 and finite")
-    with np.errstate(divide="ignore", invalid="ignore"):
-        total = np.logaddexp(np.log(size - 1), epsilon)
-        log_gamma = np.log(size) + log_kappa + epsilon - total
-    log_gamma = np.maximum(log_gamma, pure(log_kappa, epsilon, "replace_one"))
-    return _valid(log_kappa, log_gamma, unless=epsilon)
-
-
 def approximate(log_kappa: Numbers, epsilon: Numbers, delta: Numbers) -> Logs:
     """Bound (epsilon, delta)-differential privacy (derived).
 
@@ -195,15 +178,6 @@ def gaussian(log_kappa: Numbers, mu: Numbers) -> Logs:
     with np.errstate(invalid="ignore"):
         log_gamma = special.log_ndtr(special.ndtri_exp(log_kappa) + mu)
     return _valid(log_kappa, np.where(mu == 0, log_kappa, log_gamma), unless=mu)
-
-
-def gaussian_failure(log_kappa: Numbers, mu: Numbers) -> Logs:
-    """Return log(1 - gamma) of `gaussian`, exact near gamma = 1; for users alone."""
-    log_kappa = domain.log_probability("log_kappa", log_kappa)
-    mu = domain.at_least_0("mu", mu)
-    with np.errstate(invalid="ignore"):
-        log_miss = special.log_ndtr(-(special.ndtri_exp(log_kappa) + mu))
-    return np.where(np.isinf(mu), -np.inf, log_miss)
 
 
 def laplace(log_kappa: Numbers, epsilon: Numbers) -> Logs:

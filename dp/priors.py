@@ -59,19 +59,6 @@ def gaussian(eta: Numbers, *, d: int, sigma: Number) -> Logs:
     return np.asarray(np.vectorize(_log_gammainc, otypes=[float])(d / 2, log_x))
 
 
-def gaussian_chernoff(eta: Numbers, *, d: int, sigma: Number) -> Logs:
-    """Bound `gaussian` by (d/2) (1 - u + log u), u = eta^2 / (sigma^2 d).
-
-    0 where u >= 1.
-    """
-    eta, d = domain.finite_at_least_0("eta", eta), domain.integer("d", d, 1)
-    log_sigma = np.log(domain.finite_above("sigma", sigma, 0))
-    with np.errstate(divide="ignore"):
-        log_u = 2 * (np.log(eta) - log_sigma) - np.log(d)
-    small = np.minimum(log_u, 0.0)
-    return np.minimum(d / 2 * (1 - np.exp(small) + small), 0.0)
-
-
 def gaussian_covariance(eta: Number, *, variances: Float[np.ndarray, " d"]) -> float:
     """Bound log kappa for a normal prior with principal variances lambda_i.
 

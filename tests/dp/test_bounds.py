@@ -27,7 +27,6 @@ ANY = {
     "corollary_4": lambda k, a, b: bounds.corollary_4(k, b),
     "gaussian": lambda k, a, b: bounds.gaussian(k, b),
     "laplace": lambda k, a, b: bounds.laplace(k, b),
-    "finite_domain": lambda k, a, b: bounds.finite_domain(k, b, 1 + a),
 }
 
 
@@ -207,13 +206,3 @@ def test_calibration_checks_the_relation_before_it_says_that_no_noise_is_needed(
         dp.calibrate(
             0.5, kappa=0.1, steps=1, sampling_probability=0.01, relation="zero-out"
         )
-
-
-def test_a_finite_domain_below_one_over_its_size_is_that_of_pure_privacy():
-    log_kappa, epsilon = math.log(1e-6), 2.0
-    pure = bounds.pure(log_kappa, epsilon, "replace_one")
-    assert bounds.finite_domain(log_kappa, epsilon, 10) == pure
-    likely = math.log(0.3)
-    assert bounds.finite_domain(likely, epsilon, 10) >= bounds.pure(
-        likely, epsilon, "replace_one"
-    )

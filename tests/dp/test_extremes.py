@@ -20,7 +20,6 @@ PROMISES_NOTHING = {
     "corollary_3": lambda k: bounds.corollary_3(k, math.inf),
     "corollary_4": lambda k: bounds.corollary_4(k, math.inf),
     "approximate": lambda k: bounds.approximate(k, math.inf, 0.1),
-    "finite_domain": lambda k: bounds.finite_domain(k, math.inf, 5),
     "gaussian": lambda k: bounds.gaussian(k, math.inf),
     "laplace": lambda k: bounds.laplace(k, math.inf),
     "renyi": lambda k: bounds.renyi(k, 3.0, math.inf),
@@ -167,8 +166,8 @@ def test_kappa_does_not_underflow_to_zero():
     assert priors.gaussian(tiny, d=d, sigma=1.0) == pytest.approx(small)
     bound = priors.gaussian_covariance(tiny, variances=np.ones(d))
     assert small <= bound < small + 3
-    chernoff = priors.gaussian_chernoff(tiny, d=d, sigma=1.0)
-    assert bound == pytest.approx(float(chernoff))
+    log_u = 2 * math.log(tiny) - math.log(d)  # Chernoff's bound, for u near 0
+    assert bound == pytest.approx(d / 2 * (1 + log_u))
     # A cap of angle eta: eta^(d-1) / ((d-1) B((d-1)/2, 1/2)).
     cap = 3 * math.log(tiny) - math.log(3) - special.betaln(1.5, 0.5)
     for guess in ("anywhere", "sphere"):

@@ -88,9 +88,6 @@ COMPUTED = {
     "approx_dp_fdp_small_kappa": lambda v: np.exp(
         bounds.approximate(log_kappa(v), v["epsilon"], v["delta"])
     ),
-    "finite_domain_leakage": lambda v: np.exp(
-        bounds.finite_domain(log_kappa(v), v["epsilon"], v["domain_size"])
-    ),
     "cor4_zcdp": lambda v: np.exp(bounds.corollary_4(log_kappa(v), v["rho"])),
     "cor4_zcdp_log": lambda v: bounds.corollary_4(log_kappa(v), v["rho"]),
     "binary_renyi_alpha2": binary,
@@ -99,9 +96,6 @@ COMPUTED = {
     "gauss_gamma_mid": lambda v: np.exp(tight(v)),
     "gauss_gamma_small_kappa": lambda v: np.exp(tight(v)),
     "gauss_log_gamma_1e-300": tight,
-    "gauss_one_minus_gamma": lambda v: np.exp(
-        bounds.gaussian_failure(log_kappa(v), v["mu"])
-    ),
     "gauss_dpgd_zero_out": lambda v: (
         dp.rero_bound(
             dp.Gaussian(
@@ -133,8 +127,8 @@ COMPUTED = {
     "kappa_gauss_exact_tiny": lambda v: priors.gaussian(
         v["eta"], d=v["d"], sigma=v["sigma"]
     ),
-    "kappa_gauss_chernoff": lambda v: priors.gaussian_chernoff(
-        v["eta"], d=v["d"], sigma=v["sigma"]
+    "kappa_gauss_chernoff": lambda v: priors.gaussian_covariance(
+        v["eta"], variances=np.full(v["d"], v["sigma"] ** 2)
     ),
     "kappa_cube_l2_upper": lambda v: priors.cube(v["eta"], d=v["d"]),
     "kappa_1d_discrete": on_a_line,

@@ -109,7 +109,9 @@ def minimise(
             # Broyden's update, by the step that was taken.
             moved = known.directions @ (best.u - here.u)
             known.update(moved, best.residuals - here.residuals)
-            here = best if settle is None else settle(best)
+            last, here = here, best if settle is None else settle(best)
+            if np.array_equal(here.u, last.u):
+                break  # `settle` went back, so no step leads away
         if not taken:
             # A cheap step must gain as much per cost as this one did.
             paid = len(known.directions) / _COLUMNS if price is None else price
