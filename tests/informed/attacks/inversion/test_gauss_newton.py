@@ -64,6 +64,36 @@ def test_where_training_diverges_no_step_goes(rng):
     assert found.u[0] <= 0.5
 
 
+def test_a_search_that_begins_where_training_diverges_ends_at_once():
+    """After one Jacobian, whatever the search has for more."""
+    calls = []
+
+    def linearise(u):
+        calls.append(u)
+        return whole(np.eye(2))
+
+    nothing = lambda us: np.full_like(us, np.nan)  # noqa: E731
+    found = minimise(nothing, linearise, np.zeros(2), give_up=1.1)
+    assert np.isinf(found.cost)
+    assert len(calls) == 1
+
+
+def test_it_ends_where_settling_leads_back():
+    """To whole numbers, whose cost is above what would be enough."""
+    asked = []
+
+    def settle(here):
+        asked.append(here.u)
+        (there,) = gauss_newton.evaluate(residuals, np.round(here.u)[None], 0.0)
+        return there
+
+    residuals = lambda us: np.tanh(us - 2.001)  # noqa: E731
+    limits = {"steps": 9, "give_up": 1.0, "settle": settle}
+    found = minimise(residuals, lambda u: whole(np.eye(1)), np.zeros(1), **limits)
+    assert found.u[0] == 2
+    assert len(asked) < 5
+
+
 def test_no_point_beyond_reach(rng):
     """Where the minimum lies outside, the best point lies on the boundary."""
     seen = []
