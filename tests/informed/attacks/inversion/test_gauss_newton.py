@@ -24,6 +24,20 @@ def minimise(residuals, linearise, at, *, steps=20, enough=0.0, prior=0.0, **lim
     return gauss_newton.minimise(residuals, linearise, start, **limits)[0]
 
 
+def rosenbrock():
+    """Residuals, their derivatives, and where these were asked for."""
+    calls = []
+
+    def residuals(us):
+        return np.stack([10 * (us[:, 1] - us[:, 0] ** 2), 1 - us[:, 0]], axis=1)
+
+    def linearise(u):
+        calls.append(u)
+        return whole(np.array([[-20 * u[0], 10.0], [-1.0, 0.0]]))
+
+    return residuals, linearise, calls
+
+
 @pytest.mark.parametrize("prior", [0.0, 3.0])
 def test_linear_least_squares_in_closed_form(prior, rng):
     matrix, offset, residuals = linear(rng)
@@ -39,14 +53,7 @@ def test_linear_least_squares_in_closed_form(prior, rng):
 
 def test_a_curved_valley_as_scipy(rng):
     """Rosenbrock's function; Broyden's update spares most Jacobians."""
-    calls = []
-
-    def residuals(us):
-        return np.stack([10 * (us[:, 1] - us[:, 0] ** 2), 1 - us[:, 0]], axis=1)
-
-    def linearise(u):
-        calls.append(u)
-        return whole(np.array([[-20 * u[0], 10.0], [-1.0, 0.0]]))
+    residuals, linearise, calls = rosenbrock()
 
     at, limits = np.array([-1.2, 1.0]), {"steps": 60, "enough": 1e-24, "give_up": 1.0}
     found = minimise(residuals, linearise, at, **limits)
@@ -236,14 +243,7 @@ def test_the_cheaper_a_jacobian_the_more_of_them():
     """Rosenbrock's function, at given prices, and with one step a Jacobian."""
 
     def jacobians(**limits):
-        calls = []
-
-        def residuals(us):
-            return np.stack([10 * (us[:, 1] - us[:, 0] ** 2), 1 - us[:, 0]], axis=1)
-
-        def linearise(u):
-            calls.append(u)
-            return whole(np.array([[-20 * u[0], 10.0], [-1.0, 0.0]]))
+        residuals, linearise, calls = rosenbrock()
 
         limits |= {"steps": 60, "enough": 1e-24, "give_up": 1.0}
         found = minimise(residuals, linearise, np.array([-1.2, 1.0]), **limits)
