@@ -30,7 +30,7 @@ from benchmarks import resumed
 from benchmarks.developers import developer
 from benchmarks.inversion_table import matched
 from informed.attacks.inversion import pixel_levels
-from informed.attacks.inversion.certificate import measured_rounding, noise_of
+from informed.attacks.inversion.certificate import noise_of
 from informed.attacks.inversion.problem import Published, Start
 from informed.attacks.inversion.shared_measurements import SharedMeasurements
 from shadow import devices
@@ -149,7 +149,7 @@ def expected_wrong(
     """Expect so many pixels of unknown points off their level; at public points."""
     images = public.images.astype(np.float64)
     start = Start(labels=public.labels, images=images, patient=False)
-    rounding = measured_rounding(shared.pose(published, start), images)
+    rounding = shared.runs.rounding(images, start.labels)
     noise = noise_of(published, rounding)
     basis = shared.known.coordinates.basis
     slopes = noise.whiten(shared.runs.slopes(images, public.labels, basis).T)

@@ -24,12 +24,8 @@ from informed.attacks.inversion.problem import (
 )
 from informed.attacks.inversion.weight_noise import Independent
 
-# Relative standard deviation of the changes of pixels that measure A's rounding: a few
-# spacings of float32 numbers, and far below an error that matters.
-_LAST_DIGITS = 1e-6
-# Trainings with changed last digits, whose median is the rounding; and weakest
-# directions that are tried together. With one more run they fill two batches.
-_ROUNDING_RUNS = _TRIED_AT_ONCE = 2 * gauss_newton.AT_ONCE - 1
+# Weakest directions that are tried together. With one more run they fill two batches.
+_TRIED_AT_ONCE = 2 * gauss_newton.AT_ONCE - 1
 # Distance from a level, in pixel values, below which a pixel lies on it. Passing
 # through coordinates and back in float64 leaves less.
 _ON_LEVEL = 1e-9
@@ -72,7 +68,7 @@ def certify(problem: Problem, candidate: Candidate) -> Certificate:
         on_levels = bool(np.abs(images - near).max() < _ON_LEVEL)
         images = near if on_levels else images
     # First condition: the noise, measured again here, explains the residual.
-    rounding = measured_rounding(problem, images)
+    rounding = problem.runs.rounding(images, labels)
     noise_here = noise_of(published, rounding)
     residual = problem.runs.thetas(images[None], labels[None])[0] - published.theta
     cost, squared = np.sum(noise_here.whiten(residual) ** 2), float(residual @ residual)
@@ -124,16 +120,6 @@ def noise_of(published: Published, rounding: float) -> Independent:
     if published.deviations is not None:
         deviations = np.hypot(deviations, published.deviations)
     return Independent(deviations)
-
-
-def measured_rounding(problem: Problem, images: np.ndarray) -> float:
-    """Return A's squared rounding, by training with images' last digits changed."""
-    rng = np.random.default_rng(0)
-    near = np.tile(images, (_ROUNDING_RUNS + 1, *[1] * images.ndim))
-    near[1:] *= 1 + _LAST_DIGITS * rng.standard_normal(near[1:].shape)
-    thetas = problem.runs.thetas(near, np.tile(problem.space.labels, (len(near), 1)))
-    # The median, because some runs jump if the images lie at a kink.
-    return float(np.median(np.sum((thetas[1:] - thetas[0]) ** 2, axis=1)))
 
 
 def rounding_limit(

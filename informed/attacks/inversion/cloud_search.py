@@ -16,7 +16,6 @@ import numpy as np
 from informed.attacks.inversion import clouds, pixel_levels
 from informed.attacks.inversion.certificate import (
     certify,
-    measured_rounding,
     noise_of,
     rounding_limit,
 )
@@ -77,7 +76,7 @@ class CloudSearch:
         self.problem = problem
         u = problem.space.of(start.images)
         self.begun = CloudState.start(u, problem.thetas(u[None])[0])
-        rounding = measured_rounding(problem, start.images)
+        rounding = problem.runs.rounding(start.images, start.labels)
         self.noise = noise_of(problem.published, rounding)
         # Squared residual above which rounding is no explanation.
         self.limit = rounding_limit(problem.published, self.noise, self.begun.value)

@@ -6,6 +6,7 @@ prior is Gaussian, and least squares are well conditioned. `known_images` comput
 """
 
 import dataclasses
+import functools
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -18,6 +19,8 @@ Vectors = Float[np.ndarray, "... unknowns"]
 _AT_ONCE = 1000
 # Moves below this share of the least deviation are rounding, and count as zero.
 _STILL = 1e-3
+# Products of unit vectors below this are rounding.
+_ORTHOGONAL = 1e-9
 # Least deviation of a component, in pixel values: a smaller one keeps a target closer
 # to the span of the public images, a larger one lets more rounding in.
 SMALLEST_DEVIATION = 1e-3
@@ -67,7 +70,7 @@ class Space:
     ) -> None:
         """Place u = 0 at labels' mean images, with some pixels black in all points."""
         self.labels, self.size = labels, len(of_one)
-        self._full, self._dimmed = of_one, of_one.without(black)
+        self._full, self._dimmed, self._black = of_one, of_one.without(black), black
         self._centre = of_one.of(means)
         # (size, pixels), directions in which each point moves.
         self.basis = self._dimmed.basis
@@ -89,10 +92,32 @@ class Space:
         by_point = slopes.reshape(-1, self.size, slopes.shape[1])
         return (onto @ by_point).reshape(slopes.shape)
 
-    def first(self, components: int) -> Directions:
-        """Return unit vectors of u along the first components of every point."""
-        rows = [i * self.size + np.arange(components) for i in range(len(self.labels))]
-        return np.eye(len(self.labels) * self.size)[np.concatenate(rows)]
+    def first(
+        self, components: int
+    ) -> tuple[Directions, Float[np.ndarray, "few pixels"]]:
+        """Return unit vectors of u along the first components of every point.
+
+        In all components: along those directions only that move pixels.
+
+        Returns: the unit vectors; the moves of one point's pixels along its own ones.
+        """
+        if components < self.size:
+            rows, moves = np.eye(components, self.size), self.basis[:components]
+        else:
+            _, rows, moves = self._still_and_moving
+        return np.kron(np.eye(len(self.labels)), rows), moves
+
+    @functools.cached_property
+    def _still_and_moving(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Unit vectors of one point's u that move no pixel; all others; their moves."""
+        if not self._black.any():
+            return np.zeros((0, self.size)), np.eye(self.size), self.basis
+        # Coordinates of changes of single black pixels.
+        lengths = np.linalg.norm(self._full.basis, axis=1)
+        still = (self._full.basis / lengths[:, None] ** 2)[:, self._black]
+        rows = np.linalg.qr(still, mode="complete")[0].T
+        still, moving = np.split(rows, [still.shape[1]])
+        return still, moving, moving @ self.basis
 
     def variances(self, slopes: Slopes) -> Images:
         """Return every pixel's variance; see `Slopes.posterior_variances`."""
@@ -107,6 +132,9 @@ class Space:
 
     def moving(self, slopes: Slopes) -> Slopes:
         """Drop the directions that move no pixel, because their pixels stay black."""
+        by_point = slopes.directions.reshape(-1, self.size)
+        if np.abs(by_point @ self._still_and_moving[0].T).max(initial=0) < _ORTHOGONAL:
+            return slopes
         moves = self.moves(slopes.directions).reshape(len(slopes.directions), -1)
         squares, rotation = np.linalg.eigh(moves @ moves.T)
         still = squares <= (_STILL * SMALLEST_DEVIATION) ** 2

@@ -3,7 +3,7 @@
 `solving` and `stationary_attack` call it, each with its own residuals and slopes.
 
 - Several dampings of a step are evaluated at once, as one batch of training runs: those
-  around the previous best, and others only if the best is at their edge.
+  around the previous best, and others only if none helps.
 - Broyden's update keeps the Jacobian useful after a step. A new one costs as much as
   dozens of steps. It is computed only when a step with the old one gains less than a
   new one did, relative to its cost.
@@ -19,6 +19,7 @@ from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Bool, Float
+from scipy.linalg import blas
 
 Directions = Float[np.ndarray, "some unknowns"]
 Function = Callable[[np.ndarray], np.ndarray]
@@ -75,6 +76,8 @@ def minimise(
     prior: float = 0.0,
     slopes: Linearised | None = None,
     settle: Callable[[Iterate], Iterate] | None = None,
+    price: float | None = None,
+    most: int = _MOST_STEPS,
 ) -> tuple[Iterate, "Slopes"]:
     """Minimise |residuals(u)|^2 + prior |u|^2 over start + span of the directions.
 
@@ -83,16 +86,19 @@ def minimise(
       linearise: u (unknowns,) -> derivatives there.
       steps: largest number of Jacobians; each may serve several cheap steps.
       enough: cost at which the search stops.
-      give_up: least factor by which a step with a new Jacobian divides the cost.
+      give_up: least factor by which the steps with a Jacobian divide the cost.
       reach: points with a larger |u| than this and the start's are scaled down to it.
       slopes: derivatives at the start; None: not computed yet.
       settle: new best point -> the same or a better one; None: no such refinement.
+      price: the cost of a Jacobian, in steps; None: by its columns.
+      most: largest number of steps with one Jacobian.
     Returns: the best point, and the latest derivatives.
     """
     here = start
     known = Slopes(linearise(here.u) if slopes is None else slopes)
     farthest = max(reach, np.linalg.norm(here.u))
-    taken, jacobians, useful, damping = 0, 1, _LEAST_GAIN, len(DAMPINGS) // 2
+    taken, jacobians, damping = 0, 1, len(DAMPINGS) // 2
+    useful, before = _LEAST_GAIN, here.cost
     while here.cost > enough:
         # Gauss-Newton steps with all dampings, scaled down to the reach.
         us = here.u + known.moves(here, prior)
@@ -103,20 +109,21 @@ def minimise(
             # Broyden's update, by the step that was taken.
             moved = known.directions @ (best.u - here.u)
             known.update(moved, best.residuals - here.residuals)
-            here = best if settle is None else settle(best)
+            last, here = here, best if settle is None else settle(best)
+            if np.array_equal(here.u, last.u):
+                break  # `settle` went back, so no step leads away
         if not taken:
-            # The gain is NaN where training diverges.
-            if not gain >= give_up:
-                break
             # A cheap step must gain as much per cost as this one did.
-            price = 1 + len(known.directions) / _COLUMNS
-            useful = max(gain ** (1 / price), _LEAST_GAIN)
+            paid = len(known.directions) / _COLUMNS if price is None else price
+            useful = max(gain ** (1 / (1 + paid)), _LEAST_GAIN)
         taken += 1
-        # Compute a new Jacobian if the old one no longer helps.
-        if gain < useful or taken == _MOST_STEPS:
-            if jacobians == steps:
+        # Compute a new Jacobian if the old one no longer helps. Gains and differences are
+        # NaN where training diverges.
+        if not gain >= useful or taken == most:
+            if jacobians == steps or not before - give_up * here.cost >= 0:
                 break
             known, taken, jacobians = Slopes(linearise(here.u)), 0, jacobians + 1
+            before = here.cost
     return here, known
 
 
@@ -125,24 +132,19 @@ def _least(
 ) -> tuple[Iterate, int]:
     """Return the point of least cost among us, one per damping, and its index.
 
-    As the damping grows, costs fall and rise again. If none is below `cost`, all are
-    tried.
+    Four around `near` are tried, and others only as long as none is below `cost`: where
+    the best of four is at their edge, they move with it at the next step.
     """
     first = min(max(near - AT_ONCE // 2, 0), len(us) - AT_ONCE)
     numbers, tried = list(range(first, first + AT_ONCE)), dict[int, Iterate]()
     while numbers:
         tried |= zip(numbers, evaluate(residuals, us[numbers], prior), strict=True)
         best = min(tried, key=lambda number: tried[number].cost)
+        if tried[best].cost < cost:
+            break
         below = list(range(max(min(tried) - AT_ONCE, 0), min(tried)))
         above = list(range(max(tried) + 1, min(max(tried) + 1 + AT_ONCE, len(us))))
-        if not tried[best].cost < cost:
-            numbers = above or below
-        elif best == min(tried):
-            numbers = below
-        elif best == max(tried):
-            numbers = above
-        else:
-            break
+        numbers = above or below
     return tried[best], best
 
 
@@ -253,7 +255,8 @@ class Slopes:
         along = moved / squared
         cross = np.outer(self.matrix.T @ error, along)
         self.gram += cross + cross.T + (error @ error) * np.outer(along, along)
-        self.matrix += np.outer(error, along)
+        # In place: the outer product may take as much memory as the matrix.
+        self.matrix = blas.dger(1, along, error, a=self.matrix.T, overwrite_a=True).T
 
 
 def without_overflow(slopes: np.ndarray) -> np.ndarray:

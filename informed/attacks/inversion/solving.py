@@ -14,11 +14,12 @@ estimates the noise again.
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from informed.attacks.inversion import gauss_newton, pixel_levels, weight_noise
-from informed.attacks.inversion.certificate import measured_rounding, noise_of
+from informed.attacks.inversion.certificate import noise_of
 from informed.attacks.inversion.derivatives import Differentiated
 from informed.attacks.inversion.gauss_newton import Iterate, Linearised, Slopes
 from informed.attacks.inversion.problem import NOISE_FACTOR, Candidate, Problem, Start
@@ -32,11 +33,15 @@ _FLOOR_FACTOR = 2.0
 LARGEST_JACOBIAN, KRYLOV = 2 << 30, 50
 
 
+# The cost of a Jacobian by `response`, in steps of four trainings.
+_PRICE = 3.0
+
+
 @dataclasses.dataclass(frozen=True)
 class Patience:
     """When a stage of Gauss-Newton stops."""
 
-    give_up: float  # least factor by which a step with a new Jacobian divides the cost
+    give_up: float  # least factor by which the steps with a Jacobian divide the cost
     times: int  # most Jacobians, as a multiple of `InversionConfig.steps`
 
 
@@ -68,10 +73,9 @@ class Stage:
     def jacobian(self, u: np.ndarray) -> Linearised:
         """Differentiate the whitened residuals along the components of the stage."""
         space = self.problem.space
-        slopes = self.problem.runs.slopes(
-            space.images(u), space.labels, space.basis[: self.components]
-        )
-        return Linearised(self.noise.whiten(slopes.T).T, space.first(self.components))
+        directions, moves = space.first(self.components)
+        slopes = self.problem.runs.slopes(space.images(u), space.labels, moves)
+        return Linearised(self.noise.whiten(slopes.T).T, directions)
 
     def krylov(self, u: np.ndarray) -> Linearised:
         """Differentiate in a Krylov space of few dimensions, by single products."""
@@ -111,9 +115,12 @@ class Stage:
         give_up: float,
         enough: float = 0.0,
         slopes: Linearised | None = None,
+        **reuse: Any,
     ) -> tuple[np.ndarray, Slopes]:
         """Search from u; arguments as for `gauss_newton.minimise`."""
         runs = self.problem.runs
+        if runs.by_response:
+            reuse["price"] = _PRICE
         linearise: Callable[[np.ndarray], Linearised] = self.jacobian
         columns = len(self.problem.space.labels) * self.components
         large = columns * runs.num_params * 8 > LARGEST_JACOBIAN
@@ -133,6 +140,7 @@ class Stage:
             prior=self.prior,
             slopes=slopes,
             settle=self.settled if self.last and not self.prior else None,
+            **reuse,
         )
         return (self.settled(here) if self.last else here).u, slopes_there
 
@@ -142,23 +150,22 @@ def solve(problem: Problem, start: Start) -> Candidate:
     if problem.runs.random:
         return _most_probable(problem, start)
     config, published, labels = problem.config, problem.published, problem.space.labels
-    noise = noise_of(published, measured_rounding(problem, start.images))
+    noise = noise_of(published, problem.runs.rounding(start.images, labels))
     u = problem.space.of(start.images)
     rounded, several = published.deviations is not None, len(labels) > 1
     enough = 0.0 if rounded else _FLOOR_FACTOR * len(published.theta)
     slow = start.patient or several
     patience = _PATIENT if slow else _QUICK
-    # By `response` a Jacobian costs the same for few components and for many, and the
-    # next stage computes one anyway. MNIST at 1,000, eight targets of seed 0: one of 18
-    # second Jacobians in a stage divided the cost by over 1.1. Confirmed on seed 5.
+    # By `response` a Jacobian costs as much as a few steps, for few components as for
+    # many. Then one step is enough for a stage before the last, and two such stages.
+    # Chosen on MNIST at 1,000, seeds 21, 33 and 41.
     once = problem.runs.by_response and not slow
-    size = problem.space.size
-    stages = [components for components in config.stages if components < size]
-    known, slopes = None, None
-    first = min((*config.stages, size))
-    if start.jacobian is not None and first <= start.jacobian.shape[1]:
-        # The ranking of labels left the first stage's derivatives.
-        whitened = noise.levelled().whiten(start.jacobian[:, :first].T).T
+    size, ranked = problem.space.size, start.jacobian
+    most = problem.runs.programs.rank if once else size
+    stages = [n for n in config.stages if n < min(most, size)]
+    known, slopes, first = None, None, min((*stages, size))
+    if ranked is not None and first <= ranked.shape[1]:
+        whitened = noise.levelled().whiten(ranked[:, :first].T).T
         known = Linearised(whitened, np.eye(first, size))
     for components in [*stages, size]:
         last = components == size
@@ -174,10 +181,10 @@ def solve(problem: Problem, start: Start) -> Candidate:
             prior=1.0 if rounded else 0.0,
             last=last,
         )
-        steps = 1 if once and not last else config.steps * patience.times
+        short = {"steps": 1, "most": 1} if once and not last else {}
         u, slopes = stage.minimise(
             u,
-            steps=steps,
+            **{"steps": config.steps * patience.times} | short,
             give_up=patience.give_up,
             enough=enough,
             slopes=known if slopes is None else None,
@@ -197,14 +204,15 @@ def _most_probable(problem: Problem, start: Start) -> Candidate:
     u, slopes = space.of(start.images), None
     for _ in range(2):
         images = space.images(u)
-        jacobian = runs.slopes(images, labels, space.basis[:components])
+        directions, moves = space.first(components)
+        jacobian = runs.slopes(images, labels, moves)
         # The covariance of theta over draws, in the directions of the Jacobian.
         noise = weight_noise.estimate(
             runs.draws(images, labels),
             jacobian,
             averaged=programs.num_averaged if programs.averaged else programs.num_draws,
         )
-        known = Linearised(noise.whiten(jacobian.T).T, space.first(components))
+        known = Linearised(noise.whiten(jacobian.T).T, directions)
         stage = Stage(problem=problem, noise=noise, components=components, prior=1.0)
         u, slopes = stage.minimise(
             u, steps=problem.config.steps, give_up=_PATIENT.give_up, slopes=known

@@ -59,6 +59,13 @@ def test_directions_of_black_pixels_are_left_out(images):
     moves = space.moves(moving.directions)
     assert moves.shape == (12, 1, 4, 4, 1)
     assert np.linalg.matrix_rank(moves.reshape(12, 16)) == 12
+    # All components of a space are these directions from the beginning.
+    directions, moves = space.first(16)
+    np.testing.assert_allclose(directions @ directions.T, np.eye(12), atol=1e-12)
+    np.testing.assert_allclose(moves, directions @ space.basis, atol=1e-12)
+    assert np.linalg.matrix_rank(np.concatenate([directions, moving.directions])) == 12
+    already = gauss_newton.Slopes(gauss_newton.Linearised(np.eye(12), directions))
+    assert space.moving(already) is already
 
 
 def test_one_known_record_tells_no_spread():

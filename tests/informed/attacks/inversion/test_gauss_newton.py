@@ -24,6 +24,20 @@ def minimise(residuals, linearise, at, *, steps=20, enough=0.0, prior=0.0, **lim
     return gauss_newton.minimise(residuals, linearise, start, **limits)[0]
 
 
+def rosenbrock():
+    """Residuals, their derivatives, and where these were asked for."""
+    calls = []
+
+    def residuals(us):
+        return np.stack([10 * (us[:, 1] - us[:, 0] ** 2), 1 - us[:, 0]], axis=1)
+
+    def linearise(u):
+        calls.append(u)
+        return whole(np.array([[-20 * u[0], 10.0], [-1.0, 0.0]]))
+
+    return residuals, linearise, calls
+
+
 @pytest.mark.parametrize("prior", [0.0, 3.0])
 def test_linear_least_squares_in_closed_form(prior, rng):
     matrix, offset, residuals = linear(rng)
@@ -39,14 +53,7 @@ def test_linear_least_squares_in_closed_form(prior, rng):
 
 def test_a_curved_valley_as_scipy(rng):
     """Rosenbrock's function; Broyden's update spares most Jacobians."""
-    calls = []
-
-    def residuals(us):
-        return np.stack([10 * (us[:, 1] - us[:, 0] ** 2), 1 - us[:, 0]], axis=1)
-
-    def linearise(u):
-        calls.append(u)
-        return whole(np.array([[-20 * u[0], 10.0], [-1.0, 0.0]]))
+    residuals, linearise, calls = rosenbrock()
 
     at, limits = np.array([-1.2, 1.0]), {"steps": 60, "enough": 1e-24, "give_up": 1.0}
     found = minimise(residuals, linearise, at, **limits)
@@ -62,6 +69,36 @@ def test_where_training_diverges_no_step_goes(rng):
     found = minimise(residuals, lambda u: whole(np.eye(1)), np.zeros(1), give_up=1.1)
     assert np.isfinite(found.cost)
     assert found.u[0] <= 0.5
+
+
+def test_a_search_that_begins_where_training_diverges_ends_at_once():
+    """After one Jacobian, whatever the search has for more."""
+    calls = []
+
+    def linearise(u):
+        calls.append(u)
+        return whole(np.eye(2))
+
+    nothing = lambda us: np.full_like(us, np.nan)  # noqa: E731
+    found = minimise(nothing, linearise, np.zeros(2), give_up=1.1)
+    assert np.isinf(found.cost)
+    assert len(calls) == 1
+
+
+def test_it_ends_where_settling_leads_back():
+    """To whole numbers, whose cost is above what would be enough."""
+    asked = []
+
+    def settle(here):
+        asked.append(here.u)
+        (there,) = gauss_newton.evaluate(residuals, np.round(here.u)[None], 0.0)
+        return there
+
+    residuals = lambda us: np.tanh(us - 2.001)  # noqa: E731
+    limits = {"steps": 9, "give_up": 1.0, "settle": settle}
+    found = minimise(residuals, lambda u: whole(np.eye(1)), np.zeros(1), **limits)
+    assert found.u[0] == 2
+    assert len(asked) < 5
 
 
 def test_no_point_beyond_reach(rng):
@@ -178,11 +215,11 @@ def test_krylov_at_a_stationary_point_stays():
     np.testing.assert_array_equal(found.directions, np.zeros((1, 4)))
 
 
-@pytest.mark.parametrize("cost", [0.5, 1e3], ids=["no better", "better"])
+@pytest.mark.parametrize("cost", [0.5, 2.5, 1e3], ids=["none", "near it", "most"])
 @pytest.mark.parametrize("near", range(0, 10, 3))
 @pytest.mark.parametrize("least", range(10))
-def test_the_best_damping_is_found_from_any_other(least, near, cost):
-    """As if all had been tried, none of them twice; long steps may diverge."""
+def test_a_damping_that_helps_is_found_from_any_other(least, near, cost):
+    """None is tried twice, and no more than needed; long steps may diverge."""
     tried = []
 
     def residuals(us):
@@ -192,10 +229,26 @@ def test_the_best_damping_is_found_from_any_other(least, near, cost):
 
     us = np.arange(10.0)[:, None]
     found, number = gauss_newton._least(residuals, us, 0.0, near, cost)
-    assert number == least
-    assert found.cost == pytest.approx(1)
     assert len(tried) == len(set(tried))
     if cost < 1:
-        assert len(tried) == 10
-    elif near == least:
-        assert len(tried) <= 2 * gauss_newton.AT_ONCE
+        assert (number, len(tried)) == (least, 10)
+        return
+    assert found.cost < cost
+    assert number == min(tried, key=lambda other: abs(other - least))
+    if near == least:
+        assert (number, len(tried)) == (least, gauss_newton.AT_ONCE)
+
+
+def test_the_cheaper_a_jacobian_the_more_of_them():
+    """Rosenbrock's function, at given prices, and with one step a Jacobian."""
+
+    def jacobians(**limits):
+        residuals, linearise, calls = rosenbrock()
+
+        limits |= {"steps": 60, "enough": 1e-24, "give_up": 1.0}
+        found = minimise(residuals, linearise, np.array([-1.2, 1.0]), **limits)
+        np.testing.assert_allclose(found.u, 1, atol=1e-8)
+        return len(calls)
+
+    free, cheap, dear = (jacobians(price=price) for price in (0.0, 3.0, 100.0))
+    assert jacobians(most=1) >= free > cheap > dear

@@ -204,6 +204,20 @@ def test_points_that_were_asked_for_lately_are_not_trained_on_again(split):
     assert runs.runs == 40
 
 
+def test_rounding_is_measured_once_for_each_start(split):
+    runs = retraining(make(split))
+    image, label = split.test.images[:1], split.test.labels[:1]
+    first, trained = runs.rounding(image, label), runs.runs
+    spacing = np.finfo(np.float32).eps
+    assert 0 < first < (100 * spacing) ** 2 * runs.num_params
+    runs.thetas(split.test.images[1:20, None], split.test.labels[1:20, None])
+    before = runs.runs
+    assert runs.rounding(image, label) == first
+    assert runs.runs == before
+    runs.rounding(image, (label + 1) % 10)
+    assert runs.runs == before + trained
+
+
 def test_what_is_kept_is_of_one_start(split):
     factory = make(split)
     starts = np.stack([factory.initialisation, 2 * factory.initialisation])
