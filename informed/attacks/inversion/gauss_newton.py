@@ -117,8 +117,8 @@ def minimise(
             paid = len(known.directions) / _COLUMNS if price is None else price
             useful = max(gain ** (1 / (1 + paid)), _LEAST_GAIN)
         taken += 1
-        # Compute a new Jacobian if the old one no longer helps. Gains and differences are
-        # NaN where training diverges.
+        # Compute a new Jacobian if the old one no longer helps. Gains and differences
+        # are NaN where training diverges.
         if not gain >= useful or taken == most:
             if jacobians == steps or not before - give_up * here.cost >= 0:
                 break
