@@ -1,12 +1,15 @@
 """Figures 1, 3, 4, 8 to 11, C.3 and B.3: images out of the weights."""
 
 import functools
+import json
+from collections.abc import Sequence
 
 import matplotlib.figure
 import numpy as np
 import sklearn.metrics
 
 from benchmarks import weights_alone
+from benchmarks.papers import results
 from benchmarks.papers.lab import Lab
 from benchmarks.papers.row import Found, Line, Picture, measures
 from benchmarks.papers.weights import Played, played
@@ -233,5 +236,47 @@ def voting(lab: Lab) -> Found:
     )
 
 
+def appendix_c(lab: Lab, training: str, datasets: Sequence[str]) -> Found:
+    """n = 500: victims of another training beside those of Figure 3.
+
+    Args:
+      training: "short" for 10,000 epochs, "batches" for mini-batches of 50.
+      datasets: of "cifar" and "mnist".
+    """
+    runs = {data: _of(lab, f"{data}-500-{training}") for data in datasets}
+    counts = {data: run.results["pooled_recovered"] for data, run in runs.items()}
+    before = {data: _pooled_in_figure_3(data) for data in datasets}
+    return Found(
+        holds=all(
+            _stands_out(run, 1, "pooled_") and 2 * counts[data] >= before[data]
+            for data, run in runs.items()
+        ),
+        verdict=" ".join(
+            f"{data.upper()}: {_counts(run)}; Figure 3 has {before[data]} by all runs."
+            for data, run in runs.items()
+        ),
+        theirs="quality very similar" if training == "short" else "samples come out",
+        ours="; ".join(f"{counts[d]} of 500 instead of {before[d]}" for d in datasets),
+        lines=[_line(data.upper(), run) for data, run in runs.items()],
+        pictures=[
+            Picture(run.picture_of_all(), f"{data.upper()}, all runs. {_CAPTION}")
+            for data, run in runs.items()
+        ],
+    )
+
+
+def _pooled_in_figure_3(data: str) -> int:
+    """Recovered by all runs together, as the kept result of Figure 3 has it."""
+    file = results.FOLDER / "haim" / f"figure-3-{data}.json"
+    return json.loads(file.read_text())["lines"][0]["ours"]["all runs: recovered"]
+
+
 measures("haim/figure-3-cifar")(functools.partial(figure_3, data="cifar"))
 measures("haim/figure-3-mnist")(functools.partial(figure_3, data="mnist"))
+for _name, _training, _datasets in (
+    ("haim/c-3-2", "short", ("cifar", "mnist")),
+    ("haim/c-3-3", "batches", ("cifar",)),
+):
+    measures(_name)(
+        functools.partial(appendix_c, training=_training, datasets=_datasets)
+    )

@@ -19,7 +19,6 @@ from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.linalg import blas
 
 Directions = Float[np.ndarray, "some unknowns"]
 Function = Callable[[np.ndarray], np.ndarray]
@@ -135,16 +134,13 @@ def _least(
     Four around `near` are tried, and others only as long as none is below `cost`: where
     the best of four is at their edge, they move with it at the next step.
     """
-    first = min(max(near - AT_ONCE // 2, 0), len(us) - AT_ONCE)
-    numbers, tried = list(range(first, first + AT_ONCE)), dict[int, Iterate]()
-    while numbers:
+    tried = dict[int, Iterate]()
+    nearest = sorted(range(len(us)), key=lambda number: abs(number - near + 0.5))
+    for numbers in (nearest[i : i + AT_ONCE] for i in range(0, len(us), AT_ONCE)):
         tried |= zip(numbers, evaluate(residuals, us[numbers], prior), strict=True)
         best = min(tried, key=lambda number: tried[number].cost)
         if tried[best].cost < cost:
             break
-        below = list(range(max(min(tried) - AT_ONCE, 0), min(tried)))
-        above = list(range(max(tried) + 1, min(max(tried) + 1 + AT_ONCE, len(us))))
-        numbers = above or below
     return tried[best], best
 
 
@@ -255,8 +251,7 @@ class Slopes:
         along = moved / squared
         cross = np.outer(self.matrix.T @ error, along)
         self.gram += cross + cross.T + (error @ error) * np.outer(along, along)
-        # In place: the outer product may take as much memory as the matrix.
-        self.matrix = blas.dger(1, along, error, a=self.matrix.T, overwrite_a=True).T
+        self.matrix += np.outer(error, along)
 
 
 def without_overflow(slopes: np.ndarray) -> np.ndarray:

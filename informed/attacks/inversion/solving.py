@@ -31,8 +31,6 @@ _FLOOR_FACTOR = 2.0
 # With a float64 Jacobian of more bytes than this, a stage is matrix-free, in a Krylov
 # space of this dimension.
 LARGEST_JACOBIAN, KRYLOV = 2 << 30, 50
-
-
 # The cost of a Jacobian by `response`, in steps of four trainings.
 _PRICE = 3.0
 

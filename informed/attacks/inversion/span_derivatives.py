@@ -140,7 +140,9 @@ class Span:
             columns, targets = self._by_training(images, labels, lead)
         flat = images.reshape(len(images), -1).astype(np.float64)
         mixture = self._mixture(flat, basis, lead)
-        return columns.T @ mixture + self._through_shares(basis, targets).T
+        slopes = columns.T @ mixture
+        self._add_through_shares(slopes, basis, targets)
+        return slopes
 
     def local(self, images: Unknowns, labels: Labels, basis: Basis) -> Local | None:
         """Return the known part of the slopes, and the features of the rest.
@@ -153,12 +155,13 @@ class Span:
         flat = images.reshape(len(images), -1).astype(np.float64)
         arguments = self._products(images), jnp.asarray(labels, jnp.int32)
         targets = self.programs.shares(self.data, *arguments)
-        known = self._through_shares(basis, np.asarray(targets, np.float64))
+        known = np.zeros((self.programs.victim.num_params, len(images) * len(basis)))
+        self._add_through_shares(known, basis, np.asarray(targets, np.float64))
         # Scale each feature by its change at the mean image per unit move along basis.
         mean = np.tile(self._flat.mean(axis=0), (len(images), 1))
         sizes = np.linalg.norm(self._mixture(mean, basis, self._lead), axis=1)
         sizes = np.maximum(sizes, _LEAST_SIZE * sizes.max())
-        return Local(self._mixture(flat, basis, self._lead).T / sizes, known)
+        return Local(self._mixture(flat, basis, self._lead).T / sizes, known.T)
 
     def _products(self, images: Unknowns) -> gram.Products:
         flat = jnp.asarray(images.reshape(len(images), -1), self.data[0].dtype)
@@ -257,16 +260,15 @@ class Span:
             [np.kron(points, onto), np.kron(points, (basis @ w).T), pairs]
         )
 
-    def _through_shares(self, basis: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """Differentiate z a^T in the points, with a constant; (columns, params)."""
-        unknown, victim = targets.shape[1], self.programs.victim
-        assert victim.first_weights is not None
-        columns, _ = victim.first_weights
-        known = np.zeros((unknown, len(basis), victim.num_params))
-        for point in range(unknown):
-            direct = basis[:, :, None] * targets[:, point]
-            known[point][:, columns] = direct.reshape(len(basis), -1)
-        return known.reshape(-1, known.shape[-1])
+    def _add_through_shares(
+        self, slopes: np.ndarray, basis: np.ndarray, targets: np.ndarray
+    ) -> None:
+        """Add to slopes (params, columns) those of z a^T in the points, a constant."""
+        assert self.programs.victim.first_weights is not None
+        part, (pixels, units) = self.programs.victim.first_weights
+        by_point = slopes[part].reshape(pixels, units, -1, len(basis))
+        for unit, point in np.ndindex(targets.shape):
+            by_point[:, unit, point] += basis.T * targets[unit, point]
 
 
 def _joined(parts: list, count: int) -> Any:
