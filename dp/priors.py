@@ -86,40 +86,21 @@ def gaussian_covariance(eta: Number, *, variances: Float[np.ndarray, " d"]) -> f
     return min(0.0, float(minimum.fun))
 
 
-def cube(eta: Numbers, *, d: int, norm: str = "l2") -> Logs:
-    """Bound log kappa, prior uniform on [0, 1]^d; exact for "linf" or eta <= 1/2."""
+def cube(eta: Numbers, *, d: int) -> Logs:
+    """Bound log kappa, prior uniform on [0, 1]^d; exact for eta <= 1/2."""
     eta, d = domain.finite_at_least_0("eta", eta), domain.integer("d", d, 1)
-    domain.choice("norm", norm, ("l2", "linf"))
     with np.errstate(divide="ignore"):
-        if norm == "linf":
-            return np.asarray(np.minimum(d * (np.log(2) + np.log(eta)), 0.0))
         volume = d / 2 * math.log(math.pi) - special.gammaln(d / 2 + 1)
         return np.asarray(np.minimum(volume + d * np.log(eta), 0.0))
 
 
-def sphere(eta: Numbers, *, d: int, guess: str = "anywhere") -> Logs:
-    """Return log kappa of a prior uniform on the unit sphere in d dimensions.
-
-    Args:
-      eta: the Euclidean distance that counts as success.
-      d: the number of coordinates, at least 2.
-      guess: "anywhere", or "sphere" for attacks that answer with a point of the sphere.
-    """
+def sphere(eta: Numbers, *, d: int) -> Logs:
+    """Return log kappa of a prior uniform on the unit sphere in d >= 2 dimensions."""
     eta, d = domain.finite_at_least_0("eta", eta), domain.integer("d", d, 2)
-    domain.choice("guess", guess, ("anywhere", "sphere"))
-    inside = guess == "anywhere"
-    near = np.minimum(eta, 2.0)
-    certain = eta >= (1 if inside else 2)
-    obtuse = (near**2 > 2) & (not inside)
     with np.errstate(divide="ignore"):
-        log_sine = 2 * np.log(near)
-        if not inside:
-            log_sine = log_sine + np.log1p(-(near**2) / 4)
-    cap = math.log(0.5) + np.vectorize(_log_betainc, otypes=[float])(
-        (d - 1) / 2, 0.5, np.minimum(log_sine, 0.0)
-    )
-    cap = np.where(obtuse, bounds.log_complement(cap), cap)
-    return np.where(certain, 0.0, cap)
+        log_sine = 2 * np.log(np.minimum(eta, 1.0))
+    cap = np.vectorize(_log_betainc, otypes=[float])((d - 1) / 2, 0.5, log_sine)
+    return np.where(eta >= 1, 0.0, math.log(0.5) + cap)
 
 
 def _log_gammainc(a: float, log_x: float) -> float:

@@ -58,12 +58,16 @@ _NOISE = (  # the remedy that several rows name
     "only noise in training bounds it (DP-SGD, `informed calibrate`); a secret seed is"
     " no guarantee: seeds of 32 bits can be searched"
 )
+_NOISE_OF_ANSWERS = "only noise in training bounds it; labels without scores tell less"
 # RecoNN and kernel regression, which need shadow models.
 _TRAINED: dict[str, Any] = {
     "make": "informed.attacks.shadow_trained:make",
     "knows": ("fixed", "algorithm", "public"),
     "uses": ("initialisation", "known"),
     "shadows": True,
+    "sees": "view",
+    "gives": ("images", "labels"),
+    "remedy": _NOISE,
 }
 # In the order in which an audit plays them: exact and cheap attacks come first.
 for _row in (
@@ -126,9 +130,6 @@ for _row in (
         name="kernel",
         about="kernel regression on shadow models, a label at a time",
         config="informed.experiment.reconn_settings:KernelReconnConfig",
-        sees="view",
-        gives=("images", "labels"),
-        remedy=_NOISE,
         **_TRAINED,
         share=0.15,
     ),
@@ -136,9 +137,6 @@ for _row in (
         name="refined",
         about="the kernel's guesses, corrected by a network",
         config="informed.experiment.reconn_settings:RefinedReconnConfig",
-        sees="view",
-        gives=("images", "labels"),
-        remedy=_NOISE,
         asked=True,
         **_TRAINED,
         share=0.15,
@@ -147,20 +145,14 @@ for _row in (
         name="black_box",
         about="kernel regression on answers",
         config="informed.experiment.reconn_settings:KernelReconnConfig",
-        sees="answers",
-        gives=("images", "labels"),
-        remedy="only noise in training bounds it; labels without scores tell less",
-        **_TRAINED,
+        **_TRAINED | {"sees": "answers", "remedy": _NOISE_OF_ANSWERS},
         share=0.08,
     ),
     Row(
         name="reconn",
         about="reconstructor network trained on shadow models (Balle et al. 2022)",
         config="informed.experiment.reconn_settings:ReconnConfig",
-        sees="view",
-        gives=("images",),
-        remedy=_NOISE,
-        **_TRAINED,
+        **_TRAINED | {"gives": ("images",)},
         share=0.0,  # an audit refines the kernel's guesses instead
     ),
     Row(

@@ -23,10 +23,6 @@ def test_simulated_targets_fall_into_the_ball_as_often(rng):
     cube = rng.random((n, d))
     near = np.mean(np.linalg.norm(cube - 0.5, axis=1) <= 0.4)
     assert math.exp(priors.cube(0.4, d=d)) == pytest.approx(near, abs=0.004)
-    near = np.mean(np.abs(cube - 0.5).max(axis=1) <= 0.4)
-    assert math.exp(priors.cube(0.4, d=d, norm="linf")) == pytest.approx(
-        near, abs=0.004
-    )
     ball = rng.normal(size=(n, d))
     ball *= (rng.random(n) ** (1 / d) / np.linalg.norm(ball, axis=1))[:, None] * 2
     near = np.mean(np.linalg.norm(ball, axis=1) <= 1.2)
@@ -37,10 +33,6 @@ def test_simulated_targets_fall_into_the_ball_as_often(rng):
 def test_the_sphere(eta, rng):
     points = rng.normal(size=(400_000, 4))
     points /= np.linalg.norm(points, axis=1, keepdims=True)
-    near = np.mean(np.linalg.norm(points - [1, 0, 0, 0], axis=1) <= eta)
-    assert math.exp(priors.sphere(eta, d=4, guess="sphere")) == pytest.approx(
-        near, abs=0.004
-    )
     if eta < 1:  # the best guess lies inside, above the middle of its cap
         guess = np.array([math.sqrt(1 - eta**2), 0, 0, 0])
         near = np.mean(np.linalg.norm(points - guess, axis=1) <= eta)

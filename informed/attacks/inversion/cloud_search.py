@@ -40,6 +40,9 @@ _FIRST, _SECOND = 16, 48
 _PROMISING = 1.5
 # Number of starts that are searched to the end, the most promising first.
 _LONG_SEARCHES = 2
+# A search by derivatives came near if it left at most this share of theta's distance.
+# The first cloud there has a radius of this many times that share, in deviations.
+_NEAR, _WIDTH = 0.2, 1.4
 
 
 def certificates(
@@ -66,6 +69,23 @@ def certificates(
     for _, search, state in searches[:_LONG_SEARCHES]:
         state = search.go_on(state, rounds)
         yield certify(search.problem, search.candidate(state))
+
+
+def from_near(problem: Problem, start: Start, end: Candidate) -> Iterator[Certificate]:
+    """Search on from where derivatives ended, if that is near theta; yield the end.
+
+    Derivatives neglect some of the response of D_-, so they may stop before the target.
+    """
+    us = problem.space.of(start.images), end.u
+    values = [problem.thetas(u[None])[0] for u in us]
+    began, left = (np.linalg.norm(v - problem.published.theta) for v in values)
+    share = float(left / began)
+    if not share <= _NEAR:
+        return
+    search = CloudSearch(problem, start)
+    near = CloudState.start(end.u, values[1], _WIDTH * share)
+    state = search.go_on(near, min(_FIRST, problem.config.clouds), heats=0)
+    yield certify(problem, search.candidate(state))
 
 
 class CloudSearch:

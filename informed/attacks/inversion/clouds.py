@@ -65,10 +65,11 @@ class CloudState:
     error: float = np.inf
 
     @classmethod
-    def start(cls, u: np.ndarray, value: np.ndarray) -> "CloudState":
+    def start(
+        cls, u: np.ndarray, value: np.ndarray, radius: float = _RADIUS
+    ) -> "CloudState":
         """Return the state at a point without known slopes."""
-        nothing = np.zeros((len(u), len(value)))
-        return cls(u=u, value=value, centre=u, slopes=None, jacobian=nothing)
+        return cls(u, value, u, None, np.zeros((len(u), len(value))), radius)
 
 
 def minimise(

@@ -52,6 +52,9 @@ from shadow.threat import Knowledge, Reconstruction, Release
 # Largest number of unknowns for which clouds follow if derivatives fail; with more, a
 # cloud costs too many trainings.
 _MOST_UNKNOWNS = 1000
+# Clouds follow from where derivatives end if the residual is below this share of all
+# earlier ones.
+_NEARER = 0.1
 # Share of the attack's time that sets the number of neighbours and of noise draws;
 # smallest and largest number of neighbours.
 _OF_NOISE, _NEIGHBOURS = 0.1, (20, 600)
@@ -166,16 +169,22 @@ def certificates(
     """Yield the judged result of one start after the other, the best start first."""
     random, dark = shared.runs.random, shared.black_and_lit(published)
     prefer_clouds = not random and shared.prefer_clouds
+    few = labels.shape[1] == 1 and len(shared.known.coordinates) <= _MOST_UNKNOWNS
+    able = few and not random and shared.config.engine != "derivatives"
     if not prefer_clouds:
+        least = np.inf
         for start in starts(shared, published, labels, dark):
             problem = shared.pose(published, start)
-            yield certify(problem, solve(problem, start))
-    few = labels.shape[1] == 1 and len(shared.known.coordinates) <= _MOST_UNKNOWNS
-    if random or shared.config.engine == "derivatives" or not (prefer_clouds or few):
-        return
-    near = near_starts(shared, published, labels, dark)
-    near = near if prefer_clouds else itertools.islice(near, 1)
-    yield from cloud_search.certificates(shared, published, near)
+            end = solve(problem, start)
+            certificate = certify(problem, end)
+            yield certificate
+            if able and certificate.residual < _NEARER * least:
+                yield from cloud_search.from_near(problem, start, end)
+                least = certificate.residual
+    if prefer_clouds or able:
+        near = near_starts(shared, published, labels, dark)
+        near = itertools.islice(near, None if prefer_clouds else 1)
+        yield from cloud_search.certificates(shared, published, near)
 
 
 def _best(certificates: Iterator[Certificate]) -> Certificate:

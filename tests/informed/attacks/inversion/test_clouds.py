@@ -20,7 +20,7 @@ from informed.attacks.inversion import (
 )
 from informed.attacks.inversion import cloud_regression as regression
 from informed.attacks.inversion import weight_noise as noises
-from informed.attacks.inversion.problem import Published, Start
+from informed.attacks.inversion.problem import Candidate, Published, Start
 from informed.attacks.inversion.shared_measurements import SharedMeasurements
 from informed.experiment.training_settings import TrainingConfig
 
@@ -277,6 +277,29 @@ def test_a_start_that_leads_nowhere_is_left_early(parts):
     np.testing.assert_array_equal(result.labels, targets.labels)
     assert informed.mse(targets.images, result.images)[0] <= 1e-6
     assert shared.runs.runs < config.clouds * clouds.POINTS
+
+
+@pytest.mark.parametrize("share", [0.02, 1.0], ids=["near", "where it began"])
+def test_clouds_go_on_where_derivatives_ended_near(parts, share):
+    factory, targets = make(parts, "relu", epochs=40), parts.test.take(slice(0, 1))
+    told = factory.knowledge(public=parts.shadow)
+    shared = SharedMeasurements(InversionConfig(neighbours=60), told, KEY)
+    published = Published.of(shadow.publish(factory.train(targets)), 0)
+    mean = shared.known.mean(int(targets.labels[0]))[None].astype(np.float64)
+    start = Start(labels=targets.labels, images=mean, patient=False)
+    problem = shared.pose(published, start)
+    begun, true = (problem.space.of(some) for some in (mean, targets.images))
+    nothing = gauss_newton.Linearised(np.zeros((1, len(true))), np.eye(len(true)))
+    end = Candidate(
+        u=true + share * (begun - true), slopes=gauss_newton.Slopes(nothing)
+    )
+    found = list(cloud_search.from_near(problem, start, end))
+    if share == 1:
+        assert not found
+        assert shared.runs.runs <= 2
+        return
+    assert found[0].certified
+    assert informed.mse(targets.images, found[0].images)[0] <= 1e-6
 
 
 def test_rounding_as_large_as_the_distance_explains_nothing():
