@@ -4,8 +4,8 @@
 Derivatives give at most a first guess, and the part of the slopes that has no kinks.
 Most *starts* (a label, and an image to begin at) don't lead to the released weights
 theta, and nobody knows beforehand which do.
-`training_inversion` calls `certificates` for kinks, after derivatives failed, or if the
-engine is "clouds".
+`training_inversion` calls `from_near` where derivatives stopped near theta, and
+`certificates` for kinks, after derivatives failed, or if the engine is "clouds".
 """
 
 import dataclasses
