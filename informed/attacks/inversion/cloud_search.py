@@ -72,15 +72,15 @@ def certificates(
 
 
 def from_near(problem: Problem, start: Start, end: Candidate) -> Iterator[Certificate]:
-    """Search on from where derivatives ended, if that is near theta; yield the end.
+    """Continue by clouds where the search by derivatives ended, if it is near theta.
 
     Derivatives neglect some of the response of D_-, so they may stop before the target.
     """
     us = problem.space.of(start.images), end.u
     values = [problem.thetas(u[None])[0] for u in us]
-    began, left = (np.linalg.norm(v - problem.published.theta) for v in values)
-    share = float(left / began)
-    if not share <= _NEAR:
+    first, last = (np.linalg.norm(v - problem.published.theta) for v in values)
+    share = float(last / first)
+    if not share <= _NEAR:  # also if training diverged, and it is NaN
         return
     search = CloudSearch(problem, start)
     near = CloudState.start(end.u, values[1], _WIDTH * share)

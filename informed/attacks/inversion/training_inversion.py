@@ -170,7 +170,7 @@ def certificates(
     random, dark = shared.runs.random, shared.black_and_lit(published)
     prefer_clouds = not random and shared.prefer_clouds
     few = labels.shape[1] == 1 and len(shared.known.coordinates) <= _MOST_UNKNOWNS
-    able = few and not random and shared.config.engine != "derivatives"
+    clouds_follow = few and not random and shared.config.engine != "derivatives"
     if not prefer_clouds:
         least = np.inf
         for start in starts(shared, published, labels, dark):
@@ -178,10 +178,10 @@ def certificates(
             end = solve(problem, start)
             certificate = certify(problem, end)
             yield certificate
-            if able and certificate.residual < _NEARER * least:
+            if clouds_follow and certificate.residual < _NEARER * least:
                 yield from cloud_search.from_near(problem, start, end)
                 least = certificate.residual
-    if prefer_clouds or able:
+    if prefer_clouds or clouds_follow:
         near = near_starts(shared, published, labels, dark)
         near = itertools.islice(near, None if prefer_clouds else 1)
         yield from cloud_search.certificates(shared, published, near)

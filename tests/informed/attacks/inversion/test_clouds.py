@@ -282,8 +282,8 @@ def test_a_start_that_leads_nowhere_is_left_early(parts):
 @pytest.mark.parametrize("share", [0.02, 1.0], ids=["near", "where it began"])
 def test_clouds_go_on_where_derivatives_ended_near(parts, share):
     factory, targets = make(parts, "relu", epochs=40), parts.test.take(slice(0, 1))
-    told = factory.knowledge(public=parts.shadow)
-    shared = SharedMeasurements(InversionConfig(neighbours=60), told, KEY)
+    knowledge = factory.knowledge(public=parts.shadow)
+    shared = SharedMeasurements(InversionConfig(neighbours=60), knowledge, KEY)
     published = Published.of(shadow.publish(factory.train(targets)), 0)
     mean = shared.known.mean(int(targets.labels[0]))[None].astype(np.float64)
     start = Start(labels=targets.labels, images=mean, patient=False)
@@ -293,13 +293,13 @@ def test_clouds_go_on_where_derivatives_ended_near(parts, share):
     end = Candidate(
         u=true + share * (begun - true), slopes=gauss_newton.Slopes(nothing)
     )
-    found = list(cloud_search.from_near(problem, start, end))
+    certificates = list(cloud_search.from_near(problem, start, end))
     if share == 1:
-        assert not found
+        assert not certificates
         assert shared.runs.runs <= 2
         return
-    assert found[0].certified
-    assert informed.mse(targets.images, found[0].images)[0] <= 1e-6
+    assert certificates[0].certified
+    assert informed.mse(targets.images, certificates[0].images)[0] <= 1e-6
 
 
 def test_rounding_as_large_as_the_distance_explains_nothing():

@@ -80,8 +80,8 @@ def test_a_search_that_begins_where_training_diverges_ends_at_once():
         return whole(np.eye(2))
 
     nothing = lambda us: np.full_like(us, np.nan)  # noqa: E731
-    found = minimise(nothing, linearise, np.zeros(2), give_up=1.1)
-    assert np.isinf(found.cost)
+    end = minimise(nothing, linearise, np.zeros(2), give_up=1.1)
+    assert np.isinf(end.cost)
     assert len(calls) == 1
 
 
@@ -96,8 +96,8 @@ def test_it_ends_where_settling_leads_back():
 
     residuals = lambda us: np.tanh(us - 2.001)  # noqa: E731
     limits = {"steps": 9, "give_up": 1.0, "settle": settle}
-    found = minimise(residuals, lambda u: whole(np.eye(1)), np.zeros(1), **limits)
-    assert found.u[0] == 2
+    end = minimise(residuals, lambda u: whole(np.eye(1)), np.zeros(1), **limits)
+    assert end.u[0] == 2
     assert len(asked) < 5
 
 
@@ -246,8 +246,8 @@ def test_the_cheaper_a_jacobian_the_more_of_them():
         residuals, linearise, calls = rosenbrock()
 
         limits |= {"steps": 60, "enough": 1e-24, "give_up": 1.0}
-        found = minimise(residuals, linearise, np.array([-1.2, 1.0]), **limits)
-        np.testing.assert_allclose(found.u, 1, atol=1e-8)
+        end = minimise(residuals, linearise, np.array([-1.2, 1.0]), **limits)
+        np.testing.assert_allclose(end.u, 1, atol=1e-8)
         return len(calls)
 
     free, cheap, dear = (jacobians(price=price) for price in (0.0, 3.0, 100.0))
