@@ -27,6 +27,7 @@ import numpy as np
 import shadow
 from benchmarks.factory import PIXELS, UNITS, seconds
 from shadow.training import cross_entropy, grouped_gradients
+from shadow.victims.activations import ACTIVATIONS
 
 
 def main() -> None:
@@ -84,7 +85,7 @@ def measured(fixed: int, models: int, group: int) -> dict[str, Callable[[], obje
     hidden = jnp.asarray(rng.standard_normal((models * UNITS, fixed)), jnp.float32)
 
     def activations(hidden: jax.Array) -> jax.Array:
-        out, pull = jax.vjp(jax.nn.elu, hidden)
+        out, pull = jax.vjp(ACTIVATIONS["elu"], hidden)
         return pull(out)[0]
 
     def optimiser(weights: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -29,8 +29,7 @@ _SHARE = 0.8
 # Bytes of a program that keeps an accelerator busy: a pass over them takes an H100 a
 # millisecond, against 2.5 us to start a kernel.
 _ENOUGH = 4 << 30
-# Images from which on products of a batch gain more by their size than they lose by the
-# cache.
+# Images from which products of a batch gain more by size than they lose by the cache.
 _MANY = 500
 _LARGE = ("dot_general", "conv_general_dilated", "concatenate")
 
@@ -39,10 +38,9 @@ def models_per_batch(algorithm: Algorithm, fixed: Examples) -> int:
     """Return how many models to train at once on one device, a power of two.
 
     For gradient descent on a CPU the activations of the batch may take twice a core's
-    second-level cache (measured: with mini-batches of 512 in different orders, one at a
-    time is two to three times as fast as 32). With full batches of many images, whose
-    matrix products gain by size, they may take four times the cache (measured: 32
-    default models at a fixed set of 1,000 are 14 % faster than 16, and 2 % than 64).
+    second-level cache: with mini-batches of 512 in different orders, one at a time is
+    two to three times as fast as 32. With full batches of many images they may take
+    four times the cache: 32 models at a fixed set of 1,000 are 14 % faster than 16.
     """
     if not algorithm.capabilities.batched:
         return _UNKNOWN

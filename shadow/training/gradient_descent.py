@@ -43,7 +43,7 @@ State = Any  # (params, state of the optimiser)
 SHUFFLINGS = ("auto", "known", "unknown")
 INITIALISATIONS = ("random", "seeded", "shared")
 _RECORDED = ("epochs", "batch_size", "weight_decay", "initialisation", "shuffling")
-REVISION = 3  # of A and its use of keys; see `shadow.records`
+REVISION = 4  # of A and its use of keys; see `shadow.records`
 
 
 def revisions(configuration: Mapping[str, Any]) -> dict[str, int]:

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from shadow.victims.activations import ACTIVATIONS, leaky_relu, relu
+from shadow.victims.activations import ACTIVATIONS, elu, leaky_relu, relu
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,20 @@ def test_values_and_gradients_are_those_of_jax(ours, theirs):
         rtol=1e-6,
     )
     assert jax.grad(relu)(jnp.zeros(())) == jax.grad(jax.nn.relu)(0.0) == 0
+
+
+def test_elu_and_its_slope_are_within_float32_rounding_of_their_formulas():
+    x = np.concatenate([np.linspace(-90, 3, 10_001), -np.logspace(-12, 0, 1001), [0]])
+    x = x.astype(np.float32).astype(np.float64)
+    below = x <= 0
+    np.testing.assert_allclose(
+        elu(jnp.asarray(x, jnp.float32)),
+        np.where(below, np.expm1(np.where(below, x, 0)), x),
+        rtol=0,
+        atol=1.2e-7,
+    )
+    slope = jax.vmap(jax.grad(elu))(jnp.asarray(x, jnp.float32))
+    np.testing.assert_allclose(slope, np.exp(np.where(below, x, 0)), rtol=0, atol=2e-7)
 
 
 def test_the_second_derivative_says_how_many_examples_cross_zero(rng):
