@@ -59,6 +59,8 @@ def notebook() -> Sweep:
         "attacks.reconn.input_dropout=0",
         "attacks.reconn.dropout=0",
         "attacks.reconn.epochs=200",
+        "attacks.reconn.kept=last",
+        "attacks.reconn.shrink=false",
     )
     return Sweep(
         base="mnist.py:cpu",
