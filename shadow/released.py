@@ -13,7 +13,6 @@ Neither library is imported here: an object of theirs brings it along.
 """
 
 import copy
-import itertools
 import sys
 from typing import Any, NamedTuple
 
@@ -110,14 +109,15 @@ def is_estimator(value: Any) -> bool:
 
 
 def members(estimator: Any) -> list[Any]:
-    """List an estimator and those inside it."""
-    inside = [step for _, step in getattr(estimator, "steps", [])]
-    if hasattr(estimator, "best_estimator_"):
-        inside.append(estimator.best_estimator_)
-    ensemble = getattr(estimator, "estimators_", [])
-    inside += [item for item in np.ravel(np.asarray(ensemble, object)) if item]
-    estimators = [item for item in inside if is_estimator(item)]
-    return [estimator, *itertools.chain(*map(members, estimators))]
+    """List an estimator and those inside it, such as the steps of a pipeline."""
+    estimators = [estimator]
+    for name, value in sorted(vars(estimator).items()):
+        if name.endswith("_") or name in ("steps", "transformer_list"):
+            for leaf in jax.tree_util.tree_leaves(value):
+                inside = leaf.flat if isinstance(leaf, np.ndarray) else [leaf]
+                for item in filter(is_estimator, inside):
+                    estimators += members(item)
+    return estimators
 
 
 def _fitted(estimator: Any) -> list[tuple[str, Any]]:

@@ -54,7 +54,7 @@ class Facts:
         """Why the adversary can't retrain and compare weights; "" if they can."""
         if self.deterministic:
             return ""
-        return "equal arguments give other weights; see what the pre-flight found"
+        return "equal arguments give different weights; see the pre-flight's lines"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -2,7 +2,7 @@
 
 A faulty function would make every attack's answer worthless, so `auditing` asks first:
 Do the same arguments give the same weights? Do another target, another order or another
-key give other weights? At which place does a target count? Can JAX trace and
+key give different weights? At which position does a target count? Can JAX trace and
 differentiate the function? Does it accept a record a little outside of [0, 1]? Is there
 the noise that PRIVACY declares? Does predict answer? How long does a model take?
 Anything that stops or weakens an audit becomes a finding with a remedy.
@@ -226,7 +226,7 @@ class _Questions:
         if not self.deterministic:
             self.say(
                 "weakens",
-                "the same arguments give other weights",
+                "the same arguments give different weights",
                 "draw everything from the key: seed every generator by it, stop by"
                 " steps and not by a clock, and let no sum depend on threads"
                 " (torch.use_deterministic_algorithms(True))",
@@ -305,8 +305,8 @@ class _Questions:
             else:
                 self.say(
                     "note",
-                    "no time to ask whether a record counts at every place in the"
-                    " training set: some may be left out by the seed",
+                    "no time to ask whether a record counts at every position in the"
+                    " training set: the seed may leave some out",
                     "more --minutes",
                 )
         if self.apart == 0:
@@ -319,7 +319,7 @@ class _Questions:
 
     def _move_the_target(self, last: int, places: np.ndarray) -> None:
         """Try the target at positions other than the last, and keep the best."""
-        self.progress("moving the target to other places")
+        self.progress("moving the target to other positions")
         moved = dict.fromkeys(places.tolist(), 0.0) | {last: self.apart}
         for place in places:
             probe = self.probe.at(int(place))
@@ -331,10 +331,10 @@ class _Questions:
         if unused and moved[best]:
             self.say(
                 "weakens",
-                f"at {unused} of {len(moved)} places in the training set a record"
-                " changes nothing: it is left out by the seed, or by a validation"
-                " split. Targets are put where they count",
-                "records that are left out aren't protected: another seed takes them",
+                f"at {unused} of {len(moved)} positions in the training set a"
+                " record changes nothing: the seed or a validation split leaves it"
+                " out. The targets stand where they count",
+                "this is no protection: another seed may use those records",
             )
         if moved[best] > _FURTHER * moved[last]:
             self.subject = dataclasses.replace(self.subject, position=int(best))
@@ -345,7 +345,7 @@ class _Questions:
             self.apart = moved[best]
             self.say(
                 "note",
-                f"targets are put at place {best} of the training set, the one of"
+                f"targets stand at position {best} of the training set, the one of"
                 f" {len(moved)} at which they move the weights furthest",
             )
 
@@ -473,14 +473,14 @@ class _Questions:
             if not same or float(np.linalg.norm(theta - self.theta)) > rounding:
                 self.say(
                     "stops",
-                    "other processes give other weights than this one: a module was"
-                    " changed after it was imported, or a setting in it",
+                    "other processes give different weights: a module was changed"
+                    " after it was imported, or a setting in it",
                     "start a new session, or name the training as FILE.py:NAME",
                 )
         if self.deterministic and not timing.same:
             self.say(
                 "weakens",
-                "the same arguments give other weights in other processes",
+                "the same arguments give different weights in other processes",
                 "look for hash(), and for sums that depend on threads",
             )
             # Processes give different bits, so no model can be retrained exactly.

@@ -248,7 +248,7 @@ def _add_shared(add: Callable[..., None], *names: str) -> None:
             Number(float, "in [0, 1]", lambda value: 0 <= value <= 1), "P",
         ),
         "quiet": ("print no progress",),
-        "redact": ("leave records and guesses out of all outputs: numbers only",),
+        "redact": ("omit records, guesses, labels and error messages",),
         "registers": (
             "Python file that registers victims, data sets or attacks of your own that"
             " the folder names, such as the configuration that it was made by",

@@ -149,7 +149,7 @@ def remedy(values: Values) -> str:
     names = f"no attack then names it among {bounds['candidates']} candidates {most}"
     if privacy is None:
         return (
-            "To stop it, train with DP-SGD: clip each record's gradient, and add noise"
+            "To limit it, train with DP-SGD: clip each record's gradient, and add noise"
             f" of {sigma} times the clipping norm, times the square root of the number"
             " of steps in which a record takes part (one an epoch in shuffled batches);"
             f" {names}. For one step: `{least['command']}`"
@@ -168,7 +168,7 @@ def remedy(values: Values) -> str:
         now = percent(values["subject"]["accuracy"])
         text = f" Accuracy with it: {percent(measured)} (now {now})."
     return (
-        f"To stop it, train with noise multiplier {sigma} ({', '.join(about)}):"
+        f"To limit it, train with noise multiplier {sigma} ({', '.join(about)}):"
         f" {names}.{text} `{least['command']}`"
     )
 

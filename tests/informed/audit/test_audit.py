@@ -54,7 +54,7 @@ def test_a_linear_model_gives_its_record_away(audit):
     assert rows["closed form"]["why_not"]
     assert words.verdict(audit.values).startswith("Records can be read out of this")
     remedy, *_, last = words.first_lines(audit.values)
-    assert remedy.startswith("To stop it, train with DP-SGD")
+    assert remedy.startswith("To limit it, train with DP-SGD")
     assert last.startswith("No bound applies")
 
 
@@ -100,7 +100,7 @@ def test_the_page_stands_alone(audit):
 def test_redacted_there_is_no_record(audit, tmp_path):
     html = audit.html(redact=True)
     assert "data:image" not in html
-    assert "Redacted: numbers only" in html
+    assert "Redacted: this page has no record" in html
     assert '<th scope="col" class="n">class</th>' not in html
     values = json.loads(audit.save(tmp_path / "a.json", redact=True).read_text())
     jsonschema.validate(values, schema())

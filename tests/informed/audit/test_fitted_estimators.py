@@ -1,8 +1,8 @@
 """Audits of trainings that return fitted estimators of scikit-learn."""
 
 import numpy as np
-from sklearn import datasets, linear_model, preprocessing, svm
-from sklearn.ensemble import RandomForestClassifier
+from sklearn import compose, datasets, linear_model, preprocessing, svm
+from sklearn.ensemble import RandomForestClassifier, StackingClassifier
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 from sklearn.pipeline import make_pipeline
 
@@ -59,6 +59,16 @@ def test_an_estimator_within_something_is_named(digits):
     left_out = released.left_out(bundle(digits.images[:40], digits.labels[:40]))
     assert left_out == ["model (KNeighborsClassifier, beside its arrays of floats)"]
     assert "KNeighborsClassifier" in said(check(bundle, digits))
+
+
+def test_estimators_of_columns_and_of_a_stack_are_released():
+    rows, labels = datasets.load_wine(return_X_y=True)
+    scaler = compose.make_column_transformer((preprocessing.StandardScaler(), [3, 4]))
+    below = make_pipeline(scaler, linear_model.RidgeClassifier())
+    stack = StackingClassifier([("below", below)]).fit(rows, labels)
+    arrays = [part.array for part in released.parts(stack)]
+    for expected in (rows[:, 3:5].mean(axis=0), stack.final_estimator_.coef_):
+        assert any(np.array_equal(expected, array) for array in arrays)
 
 
 def test_weights_that_change_their_shape_are_not_audited(digits):
