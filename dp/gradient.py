@@ -1,13 +1,13 @@
 """The gradient of DP-SGD: a sum of clipped per-example gradients, plus Gaussian noise.
 
 `shadow.training` calls both clipped sums and `add_noise`, and divides by a public
-number. The order of examples has to be public too. `clipped_sum` forms no per-example
-gradients of dense layers w^T a + b. Each is the outer product of the example's input a
-and the slope d of its loss in the layer's output, of squared length (|a|^2 + 1) |d|^2:
-a "ghost norm" (Goodfellow 2015; Li et al. 2022). The gradient of losses weighted by
-min(1, C / length), with C the clipping norm, is then the clipped sum. The lengths take
-a backward pass of their own; compiled, it computes no gradients of weights.
-`clipped_sum_traced` sums for any network, by `ghost_norms`.
+number. The order of examples has to be public too. Both sums are made of the very
+numbers whose length was measured. A second backward pass, of weighted losses, would
+round otherwise: where gradients nearly cancel, or are computed in bfloat16, one example
+could move the sum by many clipping norms.
+
+`clipped_sum_traced` is for any network; `ghost_norms` says how it measures. Networks of
+`shadow` state the inputs of their layers, which is faster: `clipped_sum`.
 """
 
 import dataclasses
@@ -21,16 +21,18 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from dp import domain
-from dp.ghost_norms import squared_lengths
+from dp.ghost_norms import Gradients, single
 
 # By layer: zeros added to its outputs, whose derivatives are the slopes; or its inputs.
 Taps = Mapping[str, Array]
 # Incremented when private training with the same key would give other weights.
-REVISION = 5
+REVISION = 6
 # The least clipping norm: squares of the entries of gradients that are longer don't
 # vanish in float32.
 _SHORTEST = 1e-12
 _DRAWS = 4  # normal numbers summed for one of the noise: (2^23)^4 outcomes
+# Entries of gradients that are held at once: 16 MiB.
+_ENTRIES = 1 << 22
 _GRID = 2.0**-10  # standard deviations: far above float32's digits, far below the noise
 
 
@@ -114,32 +116,53 @@ class PrivacyConfig:
 
 
 def clipped_sum(
-    losses: Callable[[Any, Taps], tuple[Array, Taps]],
-    params: Any,
+    losses: Callable[[Taps], tuple[Array, Taps]],
+    params: Mapping[str, Mapping[str, Array]],
     taps: Taps,
     *,
     clip_norm: float,
     weights: Float[Array, " examples"] | None = None,
-) -> Any:
-    """Return the sum of clipped per-example gradients, by ghost norms.
+) -> dict[str, dict[str, Array]]:
+    """Return the sum of clipped per-example gradients of layers w^T inputs + b.
 
     Args:
-      losses: (params, taps) -> (losses (examples,), the inputs of each layer (features,
-        examples, ...)); adds taps to the outputs (units, examples, ...) of the layers.
-        Each layer is w^T inputs + b, each w and b in params used by one layer.
-      params: parameters, any PyTree of arrays.
+      losses: taps -> (losses (examples,), the inputs of each layer (features, examples,
+        ...)); adds taps to the outputs (units, examples, ...) of the layers.
+      params: w and b of each layer, by its name; w has the shape (features, units), or
+        one that is reshaped to it.
       taps: zeros, one per layer.
       clip_norm: C, the length that gradients of an example are cut to, > 0.
       weights: weight of each example (examples,), such as 0 for those that aren't in
-        the batch.
-    Returns: like params; NaN where a gradient isn't finite.
+        the batch; at most 1.
+    Returns: like params, in float32 at least; NaN where a gradient isn't finite.
     Raises: ValueError: clip_norm isn't > 0 and finite.
     """
-    values, pull, inputs = jax.vjp(losses, params, taps, has_aux=True)
-    _, slopes = pull(jnp.ones_like(values))
-    squared = sum(squared_norms(inputs[layer], slopes[layer]) for layer in taps)
-    factors = clip_factors(jnp.asarray(squared), clip_norm)
-    return pull(factors if weights is None else weights * factors)[0]
+    values, pull, inputs = jax.vjp(losses, taps, has_aux=True)
+    (slopes,) = pull(jnp.ones_like(values))
+    squared, layers = jnp.zeros(len(values)), {}
+    for name in taps:
+        x, slope, formed = single(inputs[name]), single(slopes[name]), None
+        if x.ndim == 2:
+            squared += squared_norms(x, slope)
+        else:
+            x, slope = (v.reshape(*v.shape[:2], -1) for v in (x, slope))
+            # Inner products of positions (Bu et al. 2022) would need less memory. But
+            # where gradients of positions cancel, rounding can make such a length 0.
+            formed = jnp.einsum("fnp,unp->nfu", x, slope)
+            slope = slope.sum(axis=2)
+            squared += jnp.sum(formed**2, axis=(1, 2)) + jnp.sum(slope**2, axis=0)
+        layers[name] = x, slope, formed
+    factors = clip_factors(squared, clip_norm)
+    factors = factors if weights is None else weights * factors
+    sums = {}
+    for name, (x, slope, formed) in layers.items():
+        slope = slope * factors[None]
+        if formed is None:
+            w = jnp.matmul(x, slope.T, precision="highest")
+        else:
+            w = jnp.tensordot(factors, formed, 1, precision="highest")
+        sums[name] = {"w": w.reshape(params[name]["w"].shape), "b": slope.sum(axis=1)}
+    return sums
 
 
 def clipped_sum_traced(
@@ -154,38 +177,62 @@ def clipped_sum_traced(
 
     Args:
       loss: the loss of one example, a function (params, example) -> scalar.
+      params: parameters, any PyTree of floating-point arrays.
       examples: a PyTree with a leading axis of examples.
-      params, clip_norm, weights: those of `clipped_sum`.
+      clip_norm, weights: those of `clipped_sum`.
+    Returns: like params, in float32 at least, as a rounded sum could move further than
+      C; NaN where a gradient isn't finite.
+    Raises: ValueError: clip_norm isn't > 0 and finite.
     """
-    factors = clip_factors(squared_lengths(loss, params, examples), clip_norm)
-    factors = jax.lax.stop_gradient(factors if weights is None else weights * factors)
+    domain.finite_above("clip_norm", clip_norm, 0)
+    first = jax.tree.map(lambda values: values[0], examples)
+    gradients = Gradients(loss, params, first)
+    count = len(jax.tree.leaves(examples)[0])
+    weights = jnp.ones(count) if weights is None else weights
 
-    def weighted(params: Any) -> Array:
-        return factors @ jax.vmap(loss, in_axes=(None, 0))(params, examples)
+    def of_group(group: Any, weights: Array) -> Any:
+        # Without the barrier XLA might compute what is measured and what is summed
+        # apart, and round them differently.
+        parts = jax.lax.optimization_barrier(jax.vmap(gradients)(group))
+        squared = jax.vmap(gradients.squared_length)(parts)
+        return gradients.total(parts, weights * clip_factors(squared, clip_norm))
 
-    return jax.grad(weighted)(params)
+    groups = min(-(-count * gradients.entries // _ENTRIES), count)
+    if groups <= 1:
+        return of_group(examples, weights)
+    size = -(-count // groups)
+    groups = -(-count // size)
+    # The last group is filled up with the first examples, of weight 0.
+    rows = jnp.arange(groups * size).reshape(groups, size)
+    kept = jnp.where(rows < count, weights[rows % count], 0)
+
+    def add(before: Any, group: tuple[Array, Array]) -> tuple[Any, None]:
+        rows, weights = group
+        part = of_group(jax.tree.map(lambda values: values[rows], examples), weights)
+        return jax.tree.map(jnp.add, before, part), None
+
+    def zeros(leaf: Array) -> Array:
+        return jnp.zeros(leaf.shape, jnp.promote_types(leaf.dtype, jnp.float32))
+
+    # Reverse mode through training stores only the sum of a group.
+    added = jax.checkpoint(add, prevent_cse=False)
+    return jax.lax.scan(added, jax.tree.map(zeros, params), (rows % count, kept))[0]
 
 
 def squared_norms(
-    inputs: Float[Array, "features examples *positions"],
-    slopes: Float[Array, "units examples *positions"],
+    inputs: Float[Array, "features examples"], slopes: Float[Array, "units examples"]
 ) -> Float[Array, " examples"]:
-    """Compute squared lengths of the gradients of a layer's w and b, one an example."""
-    if inputs.ndim == 2:
-        # In units of the largest slope: in float32 the square of a slope can be 0 where
-        # the gradient is long all the same.
-        units = jax.lax.stop_gradient(jnp.abs(slopes).max(axis=0))
-        units = jnp.where(units > 0, units, 1.0)
-        squares = jnp.sum((slopes / units[None]) ** 2, axis=0)
-        return (jnp.sum(inputs**2, axis=0) + 1) * units * squares * units
-    inputs = inputs.reshape(*inputs.shape[:2], -1)
-    slopes = slopes.reshape(*slopes.shape[:2], -1)
-    of_bias = jnp.sum(jnp.sum(slopes, axis=2) ** 2, axis=0)
-    # From inner products of positions (Bu et al. 2022) it would need less memory, but
-    # where gradients of positions cancel, rounding can make such a sum 0 or less: then
-    # a gradient of any length passes the clipping.
-    gradients = jnp.einsum("fnp,unp->nfu", inputs, slopes)
-    return jnp.sum(gradients**2, axis=(1, 2)) + of_bias
+    """Compute squared lengths of the gradients of a layer's w and b, one an example.
+
+    The gradient of w is the outer product of input and slope, of squared length
+    |input|^2 |slope|^2: a "ghost norm" (Goodfellow 2015; Li et al. 2022).
+    """
+    # In units of the largest slope: in float32 the square of a slope can be 0 where the
+    # gradient is long all the same.
+    units = jax.lax.stop_gradient(jnp.abs(slopes).max(axis=0))
+    units = jnp.where(units > 0, units, 1.0)
+    squares = jnp.sum((slopes / units[None]) ** 2, axis=0)
+    return (jnp.sum(inputs**2, axis=0) + 1) * units * squares * units
 
 
 def clip_factors(

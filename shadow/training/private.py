@@ -77,7 +77,7 @@ class PrivateSteps:
                 loss, params, (images, labels), clip_norm=clip_norm, weights=part
             )
 
-        def losses(params: Params, taps: Any) -> tuple[Array, Any]:
+        def losses(taps: Any) -> tuple[Array, Any]:
             logits, inputs = tapped(params, images, taps)
             return self.losses(logits, labels), inputs
 

@@ -65,13 +65,11 @@ def losses_of(loss: Any, **given: Any) -> Any:
 
 
 def clipped(**given: Any) -> Any:
-    def losses(params: Any, taps: Any) -> Any:
-        return jnp.sum((params.T @ jnp.ones((2, 3)) + taps["a"]) ** 2, axis=0), {
-            "a": jnp.ones((2, 3))
-        }
+    def losses(taps: Any) -> Any:
+        return jnp.sum((1 + taps["a"]) ** 2, axis=0), {"a": jnp.ones((2, 3))}
 
-    taps = {"a": jnp.zeros((1, 3))}
-    return gradient.clipped_sum(losses, jnp.ones((2, 1)), taps, **given)
+    params, taps = {"a": {"w": jnp.ones((2, 1))}}, {"a": jnp.zeros((1, 3))}
+    return gradient.clipped_sum(losses, params, taps, **given)
 
 
 def clipped_plainly(**given: Any) -> Any:
@@ -97,10 +95,11 @@ UNCALLED = [
     "conditional.known_mask",
     "gradient.squared_norms",
     "histories.from_event",
-    "ghost_norms.squared_lengths",
     "guarantee.Guarantee",
     "guessing.Baseline",
     "guessing.kappa_from",
+    "ghost_norms.Gradients",
+    "ghost_norms.single",
     "ghost_norms.traced",
     "published.LossDistribution",
     "mechanisms.Mechanism",

@@ -8,8 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dp import ghost_norms
-from dp.ghost_norms import squared_lengths
+from dp import ghost_norms, gradient
+from dp.ghost_norms import Gradients
+
+
+def squared_lengths(loss, params, examples):
+    first = jax.tree.map(lambda leaf: leaf[0], examples)
+    gradients = Gradients(loss, params, first)
+    return jax.vmap(lambda one: gradients.squared_length(gradients(one)))(examples)
 
 
 class Dense(nn.Module):
@@ -91,9 +97,9 @@ def losses_of(apply):
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-@pytest.mark.parametrize("together", [1 << 22, 1])
-def test_lengths_are_those_of_the_gradients(name, together, monkeypatch):
-    monkeypatch.setattr(ghost_norms, "_ENTRIES", together)
+@pytest.mark.parametrize("together", [1 << 22, 90])
+def test_lengths_and_sums_are_those_of_the_gradients(name, together, monkeypatch):
+    monkeypatch.setattr(gradient, "_ENTRIES", together)
     make, measured = NETWORKS[name]
     with jax.enable_x64(True):
         params, apply = make()
@@ -103,11 +109,21 @@ def test_lengths_are_those_of_the_gradients(name, together, monkeypatch):
         first = jax.tree.map(lambda leaf: leaf[0], examples)
         assert len(ghost_norms.traced(loss, params, first)[1]) == measured
         squared = jax.jit(squared_lengths, static_argnums=0)(loss, params, examples)
+        total = jax.tree.map(jnp.zeros_like, params)
+        middle = float(jnp.sqrt(jnp.median(squared)))
         for i in range(5):
             example = jax.tree.map(lambda leaf: leaf[i], examples)  # noqa: B023
-            gradients = jax.tree.leaves(jax.grad(loss)(params, example))
-            expected = sum(float(jnp.sum(g**2)) for g in gradients)
+            gradients = jax.grad(loss)(params, example)
+            expected = sum(float(jnp.sum(g**2)) for g in jax.tree.leaves(gradients))
             np.testing.assert_allclose(squared[i], expected, rtol=1e-10)
+            scale = min(1.0, middle / np.sqrt(expected))
+            total = jax.tree.map(lambda t, g: t + scale * g, total, gradients)  # noqa: B023
+        found = gradient.clipped_sum_traced(loss, params, examples, clip_norm=middle)
+        jax.tree.map(
+            lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12),
+            found,
+            total,
+        )
 
 
 def test_a_long_gradient_whose_slope_squares_to_zero_is_long():

@@ -1,5 +1,7 @@
 """Clipping without per-example gradients, against per-example gradients."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -40,8 +42,9 @@ def test_ghost_norms_give_the_clipped_sum(clip_norm, weighted):
         inputs = jax.random.normal(jax.random.key(1), (5, 7))
         weights = jnp.arange(7.0) % 2 if weighted else None
         taps = {"first": jnp.zeros((4, 7)), "second": jnp.zeros((3, 7))}
+        losses = functools.partial(tapped(inputs), params)
         found = gradient.clipped_sum(
-            tapped(inputs), params, taps, clip_norm=clip_norm, weights=weights
+            losses, params, taps, clip_norm=clip_norm, weights=weights
         )
 
         def loss(params, column):
@@ -67,16 +70,59 @@ def test_ghost_norms_give_the_clipped_sum(clip_norm, weighted):
             )
 
 
-@pytest.mark.parametrize(("features", "units", "positions"), [(3, 2, 40), (30, 40, 4)])
-def test_norms_of_shared_weights(features, units, positions, rng):
-    """Both ways to sum over positions, against the gradient itself."""
-    inputs = rng.normal(size=(features, 5, positions)).astype(np.float32)
-    slopes = rng.normal(size=(units, 5, positions)).astype(np.float32)
-    found = gradient.squared_norms(jnp.asarray(inputs), jnp.asarray(slopes))
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_weights_that_are_shared_by_positions_are_clipped(dtype, rng):
+    """Against the gradients themselves; float16 has no squares of 1e-4."""
+    inputs = rng.normal(size=(30, 5, 4)).astype(dtype)
+    slopes = (1e-4 * rng.normal(size=(20, 5, 4))).astype(dtype)
+
+    def losses(taps):
+        return jnp.sum(taps["a"] * slopes, axis=(0, 2)), {"a": jnp.asarray(inputs)}
+
+    found = gradient.clipped_sum(
+        losses,
+        {"a": {"w": jnp.zeros((2, 15, 20))}},
+        {"a": jnp.zeros(slopes.shape, dtype)},
+        clip_norm=1e-4,
+    )["a"]
+    expected = [np.zeros((30, 20)), np.zeros(20)]
     for i in range(5):
-        w = inputs[:, i] @ slopes[:, i].T
-        expected = np.sum(w**2) + np.sum(slopes[:, i].sum(axis=1) ** 2)
-        assert found[i] == pytest.approx(expected, rel=1e-5)
+        x, slope = (values[:, i].astype(float) for values in (inputs, slopes))
+        w, b = x @ slope.T, slope.sum(axis=1)
+        scale = min(1, 1e-4 / np.sqrt(np.sum(w**2) + np.sum(b**2)))
+        expected = [expected[0] + scale * w, expected[1] + scale * b]
+    np.testing.assert_allclose(found["w"].reshape(30, 20), expected[0], atol=1e-8)
+    np.testing.assert_allclose(found["b"], expected[1], atol=1e-8)
+
+
+@jax.custom_vjp
+def tamed(values):
+    return values
+
+
+tamed.defvjp(lambda values: (values, None), lambda _, slope: (jnp.clip(slope, -1, 1),))
+
+
+@pytest.mark.parametrize("how", ["bfloat16", "float16", "tamed"])
+def test_one_example_moves_the_sum_by_the_clipping_norm_at_most(how, rng):
+    """A second backward pass, of weighted losses, would move it by up to 16 C."""
+    examples = jnp.asarray(rng.random((513, 64)), jnp.float32)
+    clip_norm = 0.01 if how == "tamed" else 1.0
+
+    def loss(w, x):
+        if how == "tamed":
+            return 100 * jnp.sum(tamed(x @ w))
+        logits = x.astype(how) @ w.astype(how)
+        return -jax.nn.log_softmax(10 * logits)[0].astype(jnp.float32)
+
+    w = jnp.asarray(rng.normal(size=(64, 10)), jnp.float32)
+
+    def total(examples):
+        return gradient.clipped_sum_traced(loss, w, examples, clip_norm=clip_norm)
+
+    moved = jnp.linalg.norm(total(examples) - total(examples[:-1]))
+    assert moved <= 1.001 * clip_norm
+    assert moved > 0.5 * clip_norm  # it is clipped here
 
 
 def test_one_example_moves_the_sum_by_at_most_the_clipping_norm(rng):
@@ -86,8 +132,9 @@ def test_one_example_moves_the_sum_by_at_most_the_clipping_norm(rng):
     taps = {"first": jnp.zeros((4, 8)), "second": jnp.zeros((3, 8))}
 
     def total(weights):
+        losses = functools.partial(tapped(inputs), params)
         found = gradient.clipped_sum(
-            tapped(inputs), params, taps, clip_norm=1.5, weights=weights
+            losses, params, taps, clip_norm=1.5, weights=weights
         )
         return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(found)])
 
