@@ -41,9 +41,12 @@ def reconstruction_game(
       error: l(z, z-hat), (releases, ...) twice -> (releases,).
       key: the adversary's own randomness.
       view: what the developer publishes of theta; default: all of it.
-    Raises: ValueError: a target is in the fixed set, or guesses have another shape.
+    Raises: ValueError: a target is in the fixed set or among the public images, or
+      guesses have another shape.
     """
-    _require_unknown(factory, targets)
+    _require_unknown(targets, factory.fixed, "in the fixed set")
+    if knowledge.public is not None:
+        _require_unknown(targets, knowledge.public, "among the public images")
     release = factory.release(targets, view)
     guess = attack(release, knowledge, key=key)
     if guess.images.shape != targets.images.shape:
@@ -71,7 +74,8 @@ def membership_game(
     """
     coin_key, attack_key = jax.random.split(key)
     first, second = candidates
-    _require_unknown(factory, first, second)
+    for examples in candidates:
+        _require_unknown(examples, factory.fixed, "in the fixed set")
     coins = np.asarray(jax.random.bernoulli(coin_key, shape=(len(first),)))
     chosen = dataclasses.replace(
         first,
@@ -88,12 +92,11 @@ def membership_game(
     return guess == coins
 
 
-def _require_unknown(factory: Factory, *targets: Examples) -> None:
-    """Refuse targets that are in D_-, because the adversary has them."""
-    for examples in targets:
-        known = copies.among(examples.images, factory.fixed.images)
-        if known.any():
-            raise ValueError(
-                f"Expected targets that aren't in the fixed set; number"
-                f" {known.argmax()} of {examples.name} is."
-            )
+def _require_unknown(targets: Examples, others: Examples, where: str) -> None:
+    """Refuse targets that the adversary has, such as those in D_-."""
+    known = copies.among(targets.images, others.images)
+    if known.any():
+        raise ValueError(
+            f"Expected targets that aren't {where}; number {known.argmax()} of"
+            f" {targets.name} is."
+        )

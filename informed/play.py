@@ -161,9 +161,11 @@ def play(
             else:
                 parts.append(attack(release, knowledge, key=key))
     except NotApplicableError as error:
-        return dataclasses.replace(
-            trial, seconds=clock.passed, why_not=str(error), applies=False
-        )
+        if not parts:
+            return dataclasses.replace(
+                trial, seconds=clock.passed, why_not=str(error), applies=False
+            )
+        cut, why = first + len(parts) < count, stopped_with(error)
     except limits.OutOfTimeError:
         # The last target may have been there when its time was over.
         cut = not parts or (hasattr(attack, "each") and first + len(parts) < count)

@@ -81,7 +81,7 @@ class Reconstructor:
                 f" {release.view.what} (or of other ones).",
             )
         images, labels = self.model.labelled(self.standardiser(release.values))
-        images = self.shrinkage(images)
+        images = np.clip(self.shrinkage(images), 0, 1)
         if knowledge.known is not None:
             images = knowledge.known.completed(images, self.errors)
         return Reconstruction(images=images, labels=labels)

@@ -32,6 +32,8 @@ from shadow.records import Record
 from shadow.store import Store
 from shadow.views import EVERYTHING, View
 
+_FEW = 20  # as many labels may be in order by chance
+
 
 def train(
     models: ShadowModels | Store,
@@ -114,6 +116,13 @@ def train(
     image_shape = tuple(models.image_shape)
     pictures = Pictures.of(models.layout, view, standardiser, image_shape)
     labels = models.targets()[1] if isinstance(models, Store) else models.labels
+    steps = np.diff(labels[:num_models])
+    if num_models > _FEW and steps.any() and (steps >= 0).all():
+        raise checks.FieldError(
+            "models",
+            "Expected {} whose targets are in random order, as the last ones validate;"
+            " they are sorted by label. Shuffle the targets before training.",
+        )
     layout = InputLayout(
         num_features=standardiser.num_features,
         image_shape=image_shape,

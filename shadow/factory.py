@@ -233,16 +233,23 @@ class Factory:
             seeds=seeds,
         )
 
-    def release(self, targets: Examples, view: View = EVERYTHING) -> Release:
+    def release(
+        self,
+        targets: Examples,
+        view: View = EVERYTHING,
+        *,
+        ids: np.ndarray | None = None,
+    ) -> Release:
         """Train the models that are attacked, one per target, and publish a view.
 
         Their role is "released", whatever this factory's, so that they share no private
-        randomness with shadow models. Raises: as `train`.
+        randomness with shadow models. Releases of several calls share theirs, unless
+        `ids` differ. Args and raises: as `train`.
         """
         developer = self
         if self.role != "released":
             developer = dataclasses.replace(self, role="released")
-        return publish(developer.train(targets), view)
+        return publish(developer.train(targets, ids=ids), view)
 
     def starts(self, ids: np.ndarray) -> Float32[np.ndarray, "models params"]:
         """Return the secret theta_0 of models. Raises: ValueError: A makes its own."""
@@ -262,8 +269,8 @@ class Factory:
 
         Args:
           targets: one z a model, at least one.
-          ids: (models,), the numbers of the models, by default 0, 1, ...; private
-            randomness depends on them alone.
+          ids: (models,), the numbers of the models, by default 0, 1, ... in every
+            call; private randomness, such as noise, depends on them alone.
           bar: progress bar, moved on by the models done.
         Returns: theta of each model, in the precision that A trains in.
         Raises:

@@ -22,7 +22,7 @@ class ShadowModels:
       layout: which slice of theta is which array of the victim; () where that isn't
         known. With it a network can use the first layer's weights as pictures.
     Raises: ValueError: arrays don't have one row per model, or the layout has another
-      number of weights.
+      number of weights; images or labels that `Examples` refuses.
     """
 
     weights: Float32[np.ndarray, "models params"]
@@ -36,6 +36,16 @@ class ShadowModels:
                 f"Expected one row per model in weights, images and labels, got"
                 f" {len(self.weights)}, {len(self.images)} and {len(self.labels)}."
             )
+        largest = int(np.max(self.labels, initial=0))
+        targets = Examples(
+            images=self.images,
+            labels=self.labels,
+            num_classes=largest + 1,
+            name="shadow models",
+        )
+        object.__setattr__(self, "weights", np.asarray(self.weights))
+        object.__setattr__(self, "images", targets.images)
+        object.__setattr__(self, "labels", targets.labels)
         if self.layout and self.layout[-1].stop != self.weights.shape[1]:
             raise checks.FieldError(
                 "layout",

@@ -49,8 +49,8 @@ def parts(result: Any) -> list[Part]:
 
 
 def _parts(result: Any) -> list[Part]:
-    if is_torch(result):
-        result = result.state_dict()
+    if is_torch(result):  # some buffers aren't in its state
+        result = {**dict(result.named_buffers()), **result.state_dict()}
     if is_estimator(result):
         return _of_estimator(result, "")
     paths, _ = jax.tree_util.tree_flatten_with_path(result)
@@ -70,17 +70,44 @@ def left_out(result: Any) -> list[str]:
     Of a fitted estimator inside a tree only arrays of floats are read, so it is named
     too: it may hold more, such as training rows. One that is returned alone isn't.
     """
-    if is_torch(result) or is_estimator(result):
+    if is_estimator(result):
         return []
+    if is_torch(result):
+        names = [
+            f"{module}.{name}".lstrip(".")
+            for module, inside in result.named_modules()
+            for name, value in vars(inside).items()
+            if hasattr(value, "detach") or isinstance(value, np.ndarray)
+        ]
+        return names + left_out(dict(result.state_dict()))
     paths, _ = jax.tree_util.tree_flatten_with_path(result)
     names = []
     for path, leaf in paths:
-        read = is_torch(leaf) or _numeric(leaf) is not None
-        if is_estimator(leaf) or not read:
-            name = jax.tree_util.keystr(path, simple=True, separator="/") or "it"
+        name = jax.tree_util.keystr(path, simple=True, separator="/") or "it"
+        if is_torch(leaf):
+            names += [f"{name}/{inside}" for inside in left_out(leaf)]
+        elif is_estimator(leaf) or _numeric(leaf) is None:
             beside = ", beside its arrays of floats" if is_estimator(leaf) else ""
             names.append(f"{name} ({type(leaf).__name__}{beside})")
     return names
+
+
+def unread(result: Any) -> list[str]:
+    """Name fitted models among what training returned that hold no array of floats.
+
+    Such are trees and neighbours, also in a pipeline or an ensemble that holds floats
+    of its own; and sparse coefficients.
+    """
+    names = []
+    for estimator in filter(is_estimator, jax.tree_util.tree_leaves(result)):
+        for member in members(estimator):
+            fitted = any(name.endswith("_") for name in vars(member))
+            floats = any(_fitted(inside) for inside in members(member))
+            sparse = any(hasattr(value, "toarray") for value in vars(member).values())
+            models = hasattr(member, "predict") and fitted and not floats
+            if models or sparse or hasattr(member, "_predictors"):
+                names.append(type(member).__name__)
+    return sorted(set(names))
 
 
 def with_theta(estimator: Any, theta: np.ndarray) -> Any:
@@ -112,7 +139,7 @@ def members(estimator: Any) -> list[Any]:
     """List an estimator and those inside it, such as the steps of a pipeline."""
     estimators = [estimator]
     for name, value in sorted(vars(estimator).items()):
-        if name.endswith("_") or name in ("steps", "transformer_list"):
+        if name.endswith("_") or name in ("steps", "transformer_list", "estimator"):
             for leaf in jax.tree_util.tree_leaves(value):
                 inside = leaf.flat if isinstance(leaf, np.ndarray) else [leaf]
                 for item in filter(is_estimator, inside):
@@ -181,6 +208,9 @@ def _numeric(leaf: Any) -> Any:
         return None
     if not isinstance(leaf.dtype, np.dtype):  # such as a key of JAX
         return None
+    if leaf.dtype.kind == "c":
+        own = jax.numpy if isinstance(leaf, jax.Array) else np
+        return own.stack([leaf.real, leaf.imag])
     # bfloat16 and other extensions have the kind "V"
     numeric = leaf.dtype.kind in "fiub" or jax.numpy.issubdtype(leaf.dtype, np.floating)
     return leaf if numeric else None

@@ -95,6 +95,7 @@ def publish(
 
     Raises: FieldError: NaN or infinity in what is published.
     """
+    weights = np.asarray(weights)
     return Release(values=view(weights), view=view, deviations=view.deviations(weights))
 
 

@@ -15,6 +15,7 @@ from informed.attacks.attack_row import Facts
 from informed.attacks.closed_form import pipelines
 from informed.audit.engine import theta_of
 from informed.audit.subject import Subject
+from informed.report import words
 from shadow import released
 from shadow.data import Examples
 
@@ -134,13 +135,20 @@ def of_returned(returned: Any) -> list[Finding]:
                 remedy="release coefficients or predictions, not the estimator",
             )
         )
+    elif unread := released.unread(returned):
+        what = (
+            f"no attack here reads the model of {', '.join(unread)}: it isn't arrays of"
+            " floats, and may store training records"
+        )
+        remedy = "release predictions, not the estimator; or make its arrays dense"
+        findings.append(Finding(level="stops", what=what, remedy=remedy))
     if bad := int(np.sum(~np.isfinite(theta))):
         what = f"{bad} weights are NaN or infinite"
         remedy = "lower the learning rate, or train for fewer steps"
         findings.append(Finding(level="stops", what=what, remedy=remedy))
     if dropped := released.left_out(returned):
         more = f" and {len(dropped) - 4} more" if len(dropped) > 4 else ""
-        what = f"no attack reads {', '.join(dropped[:4])}{more}"
+        what = f"{words.UNREAD} {', '.join(dropped[:4])}{more}"
         remedy = (
             "look yourself whether they hold anything of a record, such as words or"
             " rows"

@@ -376,7 +376,7 @@ class _Questions:
     def change_the_noise(self) -> None:
         """Test whether declared noise depends on the key and the noise multiplier."""
         contract = self.subject.contract
-        if not (contract.private and self.deterministic):
+        if not contract.private:
             return
         if self.key_matters is False or contract.takes == "nothing":
             self.say(
@@ -385,7 +385,7 @@ class _Questions:
                 " from it",
                 "draw the noise from the key, or take PRIVACY out",
             )
-        if contract.noisy and self.affords(2):
+        if contract.noisy and self.deterministic and self.affords(2):
             noise = 10.0 * (contract.default_noise or 1.0)
             more = self.probe.at(self.subject.position, noise)(self.data)[1]
             same = self.probe.at(self.subject.position)(self.data)[1]

@@ -173,14 +173,14 @@ def _conclude(audited: Report, arguments: argparse.Namespace) -> None:
         report.save(out, redact=arguments.redact)
     if arguments.redact and arguments.out:  # no record stays beside the page
         ledger.Ledger(Path(f"{arguments.out[0]}.parts")).remove()
+    values = report.redacted if arguments.redact else report.values
     if arguments.json:
-        values = report.redacted if arguments.redact else report.values
         print(files.as_json(values).decode(), end="")
     else:
-        print(f"{words.verdict(report.values)}\n")
-        for sentence in words.first_lines(report.values):
+        print(f"{words.verdict(values)}\n")
+        for sentence in words.first_lines(values):
             print(sentence)
-        print(f"\n{table(report.values)}\n")
+        print(f"\n{table(values)}\n")
         for out in arguments.out:
             print(f"{'written':<12}{out}")
     if (most := arguments.max_success) is not None:

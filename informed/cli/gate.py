@@ -37,9 +37,11 @@ def closed(most: float | None) -> Iterator[None]:
     except GateFailedError:
         raise
     # Training functions and attacks may raise anything.
-    except (Exception, limits.OutOfTimeError) as error:
+    except (Exception, SystemExit, limits.OutOfTimeError) as error:
+        if isinstance(error, SystemExit):
+            error = RuntimeError(f"the user's code ended the process: {error!r}")
         if most is None:
-            raise
+            raise error from None
         where = "".join(f"{note}: " for note in getattr(error, "__notes__", ()))
         raise GateFailedError(
             f"{OPTION} {most:g}: {where}it stopped with {checks.named(error)}"
@@ -80,8 +82,16 @@ def _doubts(values: Any, most: float) -> Iterator[str]:
             )
     if not rows:
         yield "no attack was evaluated"
-    if not is_run and (count := words.not_attacked(values)):
+    if is_run:
+        return
+    if count := words.not_attacked(values):
         yield f"{count} records were not attacked, for lack of time"
+    yield from words.unread(values)
+    bounds = values.get("bounds") or {}
+    if words.broken(bounds):
+        yield "an attack did better than the bound of the declared noise allows"
+    elif (bounds.get("privacy") or {}).get("noise_multiplier") and not bounds["rows"]:
+        yield "the declared noise was not tested"
 
 
 # The name of an attack, why it wasn't finished ("": it was), and its success.

@@ -16,6 +16,8 @@ Values = Mapping[str, Any]
 # Probability, over all rows, of reporting a violation of a bound that holds.
 _CHANCE = 0.05
 
+UNREAD = "no attack reads"  # a finding that begins so is on something released
+
 # What a bound with Poisson sampling assumes beyond noise, to follow "if ...".
 POISSON = (
     " and every record takes part in each step independently, with the declared"
@@ -180,9 +182,17 @@ def first_lines(values: Values) -> list[str]:
     return [*filter(None, lines), f"{last[0].upper()}{last[1:]}."]
 
 
+def unread(values: Values) -> list[str]:
+    """Return the findings on what is released and no attack reads."""
+    findings = (values.get("preflight") or {}).get("findings", ())
+    texts = (finding["what"] for finding in findings)
+    return [text for text in texts if text.startswith(UNREAD)]
+
+
 def unfinished(values: Values) -> list[str]:
-    """Name attacks that weren't finished or begun, and records that were left out."""
-    lines, things = [], _things(values)
+    """Name attacks that weren't finished or begun, and what was left out."""
+    lines = [f"{text[0].upper()}{text[1:]}." for text in unread(values)]
+    things = _things(values)
     for row in values["attacks"]:
         tried, planned = row["tried"], row["planned"]
         if not (tried or row["applies"]):  # not to such models

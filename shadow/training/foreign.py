@@ -41,18 +41,18 @@ class _Function:
 
     def __post_init__(self) -> None:
         if self.version is None:
-            object.__setattr__(self, "version", source_hash(self.train))
+            source_hash(self.train)  # refuses what has no file
 
     @property
     def configuration(self) -> dict[str, Any]:
-        """The function's name and version, and who knows its key."""
+        """The function's name, its version of now, and who knows its key."""
         function = self.train
         while isinstance(function, functools.partial):
             function = function.func
         module, name, _ = checks.place(function)
         about = {
             "function": f"{module}.{name}",
-            "version": self.version,
+            "version": self.version or source_hash(self.train),
             "public_key": self.key_is_public,
         }
         return {"algorithm": about}
@@ -127,7 +127,11 @@ class JaxFunction(_Function):
         count = len(fixed) + 1
         images = jax.ShapeDtypeStruct((count, *fixed.image_shape), jnp.float32)
         labels = jax.ShapeDtypeStruct((count,), jnp.int32)
-        return layout_of(jax.eval_shape(self.train, images, labels, jax.random.key(0)))
+        # Not the function itself, whose traces JAX keeps; see `roots`.
+        shapes = jax.eval_shape(
+            lambda *values: self.train(*values), images, labels, jax.random.key(0)
+        )
+        return layout_of(shapes)
 
     def own_key(self, key: Array) -> Array:
         """Return the key itself, which is what training takes."""

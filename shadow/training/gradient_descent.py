@@ -175,7 +175,7 @@ class GradientDescent:
     def linear(self) -> bool:
         """Whether the optimiser is linear in gradients and parameters (`linearity`)."""
         params = jax.eval_shape(self.victim.init, jax.random.key(0))
-        return linearity.is_linear(self.optimiser, params)
+        return linearity.is_linear(self.optimiser, params, steps=self.epochs)
 
     def require_plain_penalty(self) -> None:
         """Raise FieldError if the optimiser moves weights where the gradient is zero.

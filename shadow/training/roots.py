@@ -39,7 +39,10 @@ def with_finite_slopes(function: Callable) -> Callable:
     """
 
     def replaced(*arguments: Any) -> Any:
-        traced, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
+        # A new function each time: JAX keeps the traces of equal ones, and a method is
+        # equal to itself after its object has changed.
+        fresh = jax.make_jaxpr(lambda *values: function(*values), return_shape=True)
+        traced, shape = fresh(*arguments)
         values = jaxpr_as_fun(_closed(traced))(*jax.tree.leaves(arguments))
         return jax.tree.unflatten(jax.tree.structure(shape), values)
 

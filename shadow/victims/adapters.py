@@ -4,6 +4,7 @@ Users call these as `shadow.from_flax` and so on; `architectures` and
 `uninformed.homogeneous` make their victims by them.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -114,13 +115,16 @@ def from_equinox(
     def is_float(leaf: Any) -> bool:
         return hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.inexact)
 
-    shapes = equinox.filter_eval_shape(make, jax.random.key(0))
-    _, static = equinox.partition(shapes, is_float)
+    _, static = equinox.partition(make(jax.random.key(0)), is_float)
 
     def apply(params: Params, images: ArrayLike) -> Array:
         return jax.vmap(equinox.combine(params, static))(jnp.asarray(images))
 
     return from_functions(init, apply, image_shape=image_shape, num_classes=num_classes)
+
+
+def _call(function: Callable, *arguments: Any) -> Any:
+    return function(*arguments)
 
 
 def from_functions(
@@ -135,6 +139,8 @@ def from_functions(
     Raises: ValueError: logits of another shape than (examples, num_classes), or
       parameters of another type than float32 or float64.
     """
+    # JAX keeps the traces of equal functions, and the user's may have new settings.
+    init, apply = functools.partial(_call, init), functools.partial(_call, apply)
     images = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
     shapes = jax.eval_shape(init, jax.random.key(0))
     logits = jax.eval_shape(apply, shapes, images)

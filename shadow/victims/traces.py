@@ -21,7 +21,8 @@ def digest(function: Callable, *arguments: Any) -> str:
     Functions with the same operations have the same hash, in whatever file they are.
     Arguments are arrays, or their shapes (`jax.ShapeDtypeStruct`).
     """
-    trace = jax.make_jaxpr(function)(*arguments)
+    # A new function each time, whose trace JAX hasn't kept from other settings.
+    trace = jax.make_jaxpr(lambda *values: function(*values))(*arguments)
     hashed = hashlib.sha256(_ADDRESS.sub("", str(trace.jaxpr)).encode())
     for value in _held(trace):
         array = np.asarray(value)

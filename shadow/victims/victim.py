@@ -90,7 +90,15 @@ class Victim:
         params = jax.eval_shape(self.init, jax.random.key(0))
         images = jax.ShapeDtypeStruct((2, *self.image_shape), jnp.float32)
         init = traces.digest(self.init, jax.random.key(0))
-        return checks.fingerprint([init, traces.digest(self.apply, params, images)])
+        digests = [init, traces.digest(self.apply, params, images)]
+
+        def summed(params: Params, images: Array) -> Array:
+            return self.apply(params, images).sum()
+
+        if "custom_vjp" in str(jax.make_jaxpr(summed)(params, images)):
+            # A derivative that the user defined isn't in the trace of the network.
+            digests.append(traces.digest(jax.grad(summed), params, images))
+        return checks.fingerprint(digests)
 
     @property
     def first_weights(self) -> tuple[slice, tuple[int, ...]] | None:

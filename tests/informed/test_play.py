@@ -19,11 +19,11 @@ KEY = jax.random.key(0)
 class Stumbling:
     """Finds two targets exactly, by a look at the answer, and raises at the third."""
 
-    def __init__(self, error):
-        self.error = error
+    def __init__(self, error, after):
+        self.error, self.after = error, after
 
     def each(self, release, knowledge, *, key):
-        for theta in release.weights[:2]:
+        for theta in release.weights[: self.after]:
             yield informed.Reconstruction(
                 images=theta.reshape(1, *knowledge.fixed.image_shape),
                 certified=np.ones(1, bool),
@@ -33,10 +33,10 @@ class Stumbling:
 
 @pytest.fixture
 def played(split, tmp_path):
-    def play_with(error, **named):
+    def play_with(error, after=2, **named):
         row = dataclasses.replace(
             registry.find("inversion"),
-            make=lambda config, material: Stumbling(error),
+            make=lambda config, material: Stumbling(error, after),
         )
         targets = split.test.images[:4]
         return play(
@@ -72,6 +72,9 @@ def test_elsewhere_an_error_is_an_error(played):
 
 
 def test_an_attack_that_is_not_for_such_models_was_not_tried(played):
-    trial = played(NotApplicableError("no dimension is left"))
+    trial = played(NotApplicableError("no dimension is left"), after=0)
     assert (trial.images, trial.applies) == (None, False)
     assert trial.why_not == "no dimension is left"
+    later = played(NotApplicableError("no dimension is left"))
+    assert later.applies
+    assert later.finished.tolist() == [True, True, False]

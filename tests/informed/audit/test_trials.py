@@ -37,7 +37,7 @@ def test_a_forgotten_seed_is_no_protection(digits):
     models = trials.train(found.subject, targets=2)
     untried = {row.name: trials.untried(row, models, found) for row in timetable.rows()}
     assert untried["inversion"].applies, "it wasn't tried, so a gate counts it"
-    assert "other weights" in untried["inversion"].why_not
+    assert "different weights" in untried["inversion"].why_not
     assert "seed" not in untried["inversion"].knows
 
 

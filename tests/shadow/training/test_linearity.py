@@ -36,6 +36,13 @@ OTHERS = {
         {"fast": optax.sgd(0.2), "slow": optax.sgd(0.1)},
         {"hidden": "fast", "output": "slow"},
     ),
+    "one rate that ends": optax.partition(
+        {
+            "ends": optax.sgd(optax.piecewise_constant_schedule(0.2, {15: 0.0})),
+            "stays": optax.sgd(0.2),
+        },
+        {"hidden": "ends", "output": "stays"},
+    ),
     "centred": optax.chain(optax.centralize(), optax.sgd(0.1)),
     "noisy": optax.chain(optax.add_noise(0.1, 0.5, 0), optax.sgd(0.1)),
 }
@@ -43,12 +50,12 @@ OTHERS = {
 
 @pytest.mark.parametrize("name", LINEAR)
 def test_linear_optimisers_are_known(name):
-    assert is_linear(LINEAR[name], PARAMS)
+    assert is_linear(LINEAR[name], PARAMS, steps=20)
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_no_other_is_taken_for_one(name):
-    assert not is_linear(OTHERS[name], PARAMS)
+    assert not is_linear(OTHERS[name], PARAMS, steps=20)
 
 
 def test_weights_without_gradients_rest_unless_they_decay():
