@@ -52,7 +52,7 @@ class Calibration:
     def __str__(self) -> str:
         parts = [f"noise multiplier {rounded_up(self.noise_multiplier, 6)}"]
         parts += [] if self.bound is None else [str(self.bound)]
-        epsilon = f"epsilon {rounded_up(self.epsilon, 4)} at delta {self.delta:g}"
+        epsilon = f"epsilon {rounded_up(self.epsilon, 4)} at delta {self.delta!r}"
         return ", ".join([*parts, f"{epsilon} ({self.mechanism.relation})"])
 
 

@@ -15,6 +15,7 @@ from jaxtyping import Float, Shaped
 
 from dp import domain, rates
 from dp.domain import Number
+from dp.rero import rounded_up
 
 _TRIED = 2000  # records that are tried as guesses
 _MEANS = 5  # best guesses whose near records are averaged, as further guesses
@@ -48,7 +49,9 @@ class Baseline:
 
     def __str__(self) -> str:
         both = (self.fixed, self.nearest)
-        one, other = (f"{rate:.3g} (at most {high:.3g})" for rate, _, high in both)
+        one, other = (
+            f"{rate:.3g} (at most {rounded_up(high, 3)})" for rate, _, high in both
+        )
         return (
             f"one fixed guess is right for {one}, the nearest other record for {other}"
         )
@@ -75,7 +78,8 @@ def kappa_from(
       threshold: the largest error that counts as success.
       confidence: the confidence of each upper limit, in [0.5, 1).
     """
-    records = np.asarray(records)
+    # Bytes would wrap in the user's differences.
+    records = domain.finite("records", records)
     domain.integer("records", len(records), 4)
     limit = float(domain.finite("threshold", threshold))
     level = float(domain.probability("confidence", confidence))

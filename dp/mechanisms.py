@@ -358,9 +358,10 @@ class Composition(Amplified):
         """Whether the bounds count the sampling of some part as protection."""
         return any(part.hidden for part in self.parts)
 
-    def losses(self) -> tuple[Distribution, int]:
-        """Compose the privacy losses of all parts on the coarsest of their grids."""
-        return _composed(self.parts), self.steps
+    def losses(self) -> tuple[Distribution, int] | None:
+        """Compose the parts' privacy losses on the coarsest grid; None: one is sure."""
+        composed = _composed(self.parts)
+        return None if composed is None else (composed, self.steps)
 
     def divergences(self, log_kappa: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return orders that suit these baselines, and sums of Renyi divergences."""
@@ -380,9 +381,11 @@ class Composition(Amplified):
 
 
 @functools.lru_cache(maxsize=8)
-def _composed(parts: tuple[PoissonGaussian, ...]) -> Distribution:
-    losses = [part.losses()[0] for part in parts]
-    coarsest = max(loss_grid.grids(one)[0].spacing for one in losses)
+def _composed(parts: tuple[PoissonGaussian, ...]) -> Distribution | None:
+    grids = [loss_grid.grids(part.losses()[0])[0] for part in parts]
+    if any(grid.infinite >= 1 for grid in grids):
+        return None
+    coarsest = max(grid.spacing for grid in grids)
     again = [dataclasses.replace(part, grid=coarsest) for part in parts]
     total, *rest = [part.losses()[0] for part in again]
     for one in rest:

@@ -154,12 +154,13 @@ def implied_gamma(epsilon: Numbers, delta: Numbers) -> np.ndarray:
 
 
 def decimal(log_value: float | np.ndarray, *, up: bool = False) -> str:
-    """Return e^log_value as text of three digits, also if tiny; rounded up if `up`."""
+    """Return e^log_value as text of three digits, rounded down, or up if `up`."""
     if np.isneginf(log_value):
         return "0"
     exponent = int(np.floor(log_value / np.log(10)))
     digits = 100 * np.exp(log_value - exponent * np.log(10))
-    digits = int(np.ceil(digits * (1 - 1e-12)) if up else np.round(digits))
+    digits = np.ceil(digits * (1 - 1e-12)) if up else np.floor(digits * (1 + 1e-12))
+    digits = int(digits)
     if digits >= 1000:
         digits, exponent = digits // 10, exponent + 1
     if exponent >= -3:

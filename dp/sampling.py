@@ -19,6 +19,7 @@ from dp.allocation import RandomAllocation
 from dp.domain import Number
 from dp.mechanisms import Composition, Gaussian, PoissonGaussian
 from dp.participation import FixedSizeGaussian, RevealedGaussian, in_a_batch
+from dp.rero import rounded_up
 
 SAMPLINGS = ("poisson", "allocation", "shuffled", "fixed")
 Run = (
@@ -188,10 +189,11 @@ def assumption(run: Run | Composition, *, epochs: int | None = None) -> Assumpti
         text = f"no record is in more than {run.steps} of the batches: under"
         counted = "replace_one Poisson sampling isn't counted"
         return Assumption(text=f"{text} {counted}. {_NOISE_ALONE}")
-    q, otherwise = float(run.sampling_probability), _instead(run, epochs)
+    q = rounded_up(float(run.sampling_probability), 4)
+    otherwise = _instead(run, epochs)
     if isinstance(run, RevealedGaussian):
         text = (
-            f"each record is in each of {run.steps} batches with probability {q:.4g};"
+            f"each record is in each of {run.steps} batches with probability {q};"
             f" gamma is the mean over draws. {_NOISE_ALONE}"
         )
         return Assumption(text=text, otherwise=otherwise[:1])
@@ -204,7 +206,7 @@ def assumption(run: Run | Composition, *, epochs: int | None = None) -> Assumpti
     else:
         text = (
             f"secret Poisson sampling: each record is in each of {run.steps} batches"
-            f" with probability {q:.4g}, independently of all else, and the adversary"
+            f" with probability {q}, independently of all else, and the adversary"
             " isn't told in which, nor the noise or its seed"
         )
     return Assumption(text=text, otherwise=otherwise)

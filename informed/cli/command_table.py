@@ -162,12 +162,6 @@ def _command(argv: Sequence[str] | None) -> None:
     """Run the command that `argv` asks for; exit with a code of `_END`."""
     started = _STARTED if argv is None else time.monotonic()
     argv = sys.argv[1:] if argv is None else list(argv)
-    if "_ARGCOMPLETE" in os.environ:
-        from informed.cli import completion
-
-        words = os.environ.get("COMP_LINE", "").split()
-        asked = next((word for word in words[1:] if word in COMMANDS), "")
-        completion.answer(*parser_of(asked))
     if argv[:1] == ["help"]:
         argv = ["--help", *argv[1:]]
     asked = next((word for word in argv if not word.startswith("-")), "")

@@ -1,8 +1,8 @@
 """Load a run's configuration from `--config=FILE[:SIZE] --config.field=value`.
 
 `run_commands` and `shadow_command` call `load_experiment` or `values`, which run the
-file's code, and `completion` asks for `names`. A file returns an ml_collections
-ConfigDict, because its fields can be overridden.
+file's code. A file returns an ml_collections ConfigDict, because its fields can be
+overridden.
 """
 
 import re

@@ -1,7 +1,7 @@
-"""The options of every command: their help, their values and their completion.
+"""The options of every command: their help and their values.
 
 `command_table` makes a `Parser` and calls `add` for the options of a command. Nothing
-here imports JAX or numpy, so that help, completion and mistakes are answered at once.
+here imports JAX or numpy, so that help and mistakes are answered at once.
 Defaults and names that other modules define are repeated; a test compares them.
 """
 

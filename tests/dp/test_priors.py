@@ -230,5 +230,13 @@ def test_kappa_from_records_is_that_of_the_best_guess_of_their_law(rng):
     far = dp.kappa_from(rng.normal(size=(400, 60)), error=distance, threshold=0.5)
     assert far.fixed[0] == far.nearest[0] == 0
     assert far.log_kappas == pytest.approx(math.log(1 - 0.05 ** (1 / 200)))
-    with pytest.raises(ValueError, match="error to be no NaN"):
+    with pytest.raises(ValueError, match="records to be finite"):
         dp.kappa_from(records * np.nan, error=distance, threshold=0.5)
+    levels = rng.integers(0, 17, (200, 3))
+    of_bytes, of_floats = (
+        dp.kappa_from(
+            levels.astype(kind), error=lambda g, o: abs(o - g).mean(1), threshold=3
+        )
+        for kind in (np.uint8, float)
+    )
+    assert of_bytes.log_kappas.tolist() == of_floats.log_kappas.tolist()

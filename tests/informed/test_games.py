@@ -32,6 +32,14 @@ def test_the_game_compares_with_the_truth(factory, split, key):
     )
 
 
+def test_targets_that_the_adversary_has_are_refused(factory, split, key):
+    knowledge = factory.knowledge(public=split.test)
+    with pytest.raises(ValueError, match="aren't among the public images; number 0"):
+        informed.reconstruction_game(
+            MeanImage(), factory, split.test, knowledge, error=informed.mse, key=key
+        )
+
+
 def test_a_guess_of_another_shape_is_refused(factory, split, key):
     def one_only(release, knowledge, *, key):
         return Reconstruction(images=np.zeros((1, 8, 8, 1), np.float32))

@@ -95,6 +95,11 @@ def test_buffers_count_and_prefixes_are_cut():
     assert "1.running_mean" in names
     total = sum(np.size(part.array) for part in released.parts(inner))
     assert total == 3 * 4 + 4 + 4 * 4 + 1
+    inner.register_buffer("rows", torch.ones(5, dtype=torch.complex64), False)
+    inner[0].kept = torch.ones(7)  # no state_dict has it
+    arrays = {part.name: part.array for part in released.parts([inner])}
+    np.testing.assert_array_equal(arrays["0/rows"], np.array([[1.0] * 5, [0.0] * 5]))
+    assert released.left_out([inner]) == ["0/0.kept"]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,11 @@
 
 import numpy as np
 from sklearn import compose, datasets, linear_model, preprocessing, svm
-from sklearn.ensemble import RandomForestClassifier, StackingClassifier
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    RandomForestClassifier,
+    StackingClassifier,
+)
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 from sklearn.pipeline import make_pipeline
 
@@ -67,6 +71,13 @@ def test_estimators_of_columns_and_of_a_stack_are_released():
     below = make_pipeline(scaler, linear_model.RidgeClassifier())
     stack = StackingClassifier([("below", below)]).fit(rows, labels)
     arrays = [part.array for part in released.parts(stack)]
+    assert released.unread(stack) == []
+    boosted = GradientBoostingClassifier(n_estimators=2).fit(rows, labels)
+    scaled = make_pipeline(preprocessing.StandardScaler(), KNeighborsClassifier())
+    sparse = linear_model.LogisticRegression(max_iter=9).fit(rows, labels).sparsify()
+    for model in (boosted, scaled.fit(rows, labels), sparse):
+        assert released.parts(model), "floats beside what no attack reads"
+        assert len(released.unread(model)) == 1
     for expected in (rows[:, 3:5].mean(axis=0), stack.final_estimator_.coef_):
         assert any(np.array_equal(expected, array) for array in arrays)
 

@@ -67,6 +67,16 @@ FAILING = {
         row(), row("span", **UNTRIED | {"why_not": "left out by whoever ran it"})
     ),
     "no attack was evaluated": audit(NOT_APPLYING),
+    "no attack reads model (KNeighborsClassifier)": audit(row())
+    | {
+        "preflight": {
+            "findings": [{"what": "no attack reads model (KNeighborsClassifier)"}]
+        }
+    },
+    "better than the bound of the declared noise": audit(row())
+    | {"bounds": {"rows": [{"violation": 1e-9}]}},
+    "the declared noise was not tested": audit(row())
+    | {"bounds": {"rows": [], "privacy": {"noise_multiplier": 1.0}}},
     "16 records were not attacked": audit(row(), asked=36),
     "inversion was evaluated on no record": audit(row(success=rate(0) | {"trials": 0})),
     "whose interval ends at nan": audit(row(success=rate(0) | {"high": float("nan")})),
@@ -146,6 +156,7 @@ def training(tmp_path, digits):
         "def noise(images, labels, seed):\n"
         "    return np.random.default_rng(seed).normal(size=3)\n"
         "def breaks(images, labels):\n    raise OSError('disk')\n"
+        "def leaves(images, labels):\n    raise SystemExit(0)\n"
     )
     images, labels = digits.images[:90], digits.labels[:90]
     np.savez(tmp_path / "digits.npz", images=images, labels=labels)
@@ -168,14 +179,14 @@ def test_an_audit_is_written_and_then_fails(training, tmp_path, capfd):
         gate.require(values, 0.9)
 
 
-@pytest.mark.parametrize("name", ["noise", "breaks"])
+@pytest.mark.parametrize("name", ["noise", "breaks", "leaves"])
 def test_an_audit_that_ends_before_its_attacks_fails(name, training, capfd):
     """No released models with a trace of their records; a training that raises."""
     code, said = status(capfd, *training(name), "--max-success=1")
     assert code == 4
     assert said.startswith("informed audit: --max-success 1: it stopped with")
     without, _ = status(capfd, *training(name))
-    assert without == {"noise": 3, "breaks": 2}[name]
+    assert without == {"noise": 3, "breaks": 2, "leaves": 2}[name]
 
 
 def test_released_models_that_cannot_be_trained_fail(training, capfd, monkeypatch):

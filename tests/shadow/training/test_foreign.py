@@ -87,6 +87,27 @@ def noisy(images, labels, seed):
     return np.random.default_rng(seed).standard_normal(7) + images.mean()
 
 
+class Training:
+    rate = 0.1
+
+    def train(self, images, labels, key):
+        return self.rate * jnp.mean(images, axis=0)
+
+
+@pytest.mark.parametrize("kind", [shadow.JaxFunction, shadow.PythonFunction])
+def test_a_sweep_over_an_object_trains_with_its_settings_of_now(kind, split):
+    """JAX keeps traces of equal functions; a method stays equal to itself."""
+    training, found, versions = Training(), [], set()
+    begun = kind(train=training.train)
+    for training.rate in (0.1, 0.5):
+        maker = factory(kind(train=training.train), split, width=8)
+        found.append(maker.train(split.test))
+        versions.add(maker.identity["algorithm"]["version"])
+    np.testing.assert_allclose(found[1], 5 * found[0], rtol=1e-5)
+    assert len(versions) == 2
+    assert begun.configuration["algorithm"]["version"] in versions
+
+
 def test_a_store_is_of_one_version(split, tmp_path):
     """The weights of another version are never passed off as those of this one."""
 

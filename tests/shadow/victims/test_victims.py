@@ -126,6 +126,31 @@ def test_a_network_of_ones_own(key, rng):
     assert logits.shape == (6, 3)
 
 
+def test_a_network_is_another_if_its_settings_or_its_slopes_are():
+    @jax.custom_vjp
+    def scaled(values):
+        return values
+
+    settings = {"scale": 1.0, "slope": 1.0}
+    scaled.defvjp(lambda values: (values, None), lambda _, g: (settings["slope"] * g,))
+
+    def apply(params, images):
+        return settings["scale"] * scaled(images.reshape(len(images), -1) @ params)
+
+    found = set()
+    for name, value in (("scale", 1.0), ("scale", 2.0), ("slope", 3.0)):
+        settings[name] = value
+        found.add(
+            victims.from_functions(
+                lambda key: jnp.ones((4, 2)),
+                apply,
+                image_shape=(2, 2, 1),
+                num_classes=2,
+            ).fingerprint
+        )
+    assert len(found) == 3
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [
