@@ -1,11 +1,10 @@
 """Types for attacks on weights alone: what they know and return.
 
-`kkt.descent` and `rows` take an `Architecture` and return `Candidates`; `weights_file`
-makes an `Architecture` of a file's network.
+`kkt.descent` takes an `Architecture` and returns `Candidates`; `weights_file` makes an
+`Architecture` of a file's network.
 """
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -20,14 +19,10 @@ class Architecture:
     Attributes:
       victim: the architecture of a homogeneous network, and the layout of its weights
         (`uninformed.homogeneous.victim`).
-      lower: the victim's training problem (`uninformed.bilevel.Lower`).
-      targets: labels of the training points as numbers, (points,).
       mean: the mean training point, which was subtracted from all of them, (inputs,).
     """
 
     victim: Victim | None = None
-    lower: Any = None
-    targets: Float[np.ndarray, " points"] | None = None
     mean: Float[np.ndarray, " inputs"] | None = None
 
 

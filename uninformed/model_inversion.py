@@ -4,8 +4,7 @@ THREAT: uninformed: weights, architecture and the range of pixels are known.
 
 `invert` looks for points of extreme output, with a penalty off the range of pixels
 (prototypes of the classes), which need not be training points. `first_layer` returns
-the units' weights as images. `kkt.scoring` compares KKT attacks with both, and `rows`
-lists `invert` as an attack.
+the units' weights as images. `kkt.scoring` compares KKT attacks with both.
 
 Source: Haim et al. 2022, Section 5.4 and Appendix (model inversion after Fredrikson et
 al. 2015).

@@ -24,7 +24,7 @@ from shadow.views import EVERYTHING, View
 if TYPE_CHECKING:
     from shadow.store import Store
 
-PROTOCOLS = ("reconstruction", "membership", "transcript", "candidates")
+PROTOCOLS = ("reconstruction", "membership", "transcript")
 SEES = ("nothing", "view", "weights", "answers", "estimator", "every noisy gradient")
 # Share of an audit's time for an attack whose row names none.
 SHARE = 0.05
@@ -130,15 +130,14 @@ class Row:
     Attributes:
       name: name of the attack in configurations and results.
       about: what the attack does, in a line.
-      protocol: "reconstruction" (`threat.Attack`), "membership", "candidates" (weights
-        alone: many candidates, no D_-), or "transcript" (private training).
+      protocol: "reconstruction" (`threat.Attack`), "membership", or "transcript"
+        (private training).
       config: a frozen dataclass of the attack's settings.
       make: (settings, material) -> the attack.
       sees: "nothing"; "view" (whatever is released of theta); "weights" (all of theta);
         "answers" (scores for public records); "estimator" (the fitted
         estimator that training returned); "every noisy gradient".
-      knows: what the adversary must know: fields of `threat.Knowledge`, or of
-        `uninformed.knowledge.Architecture` for attacks on weights alone.
+      knows: what the adversary must know: fields of `threat.Knowledge`.
       uses: optional knowledge that the attack uses if available.
       gives: fields of the attack's result.
       applies: (facts) -> "", or why the attack can't be played on such a training.

@@ -141,8 +141,7 @@ def folder(workdir: str) -> Path:
 
 
 def _attacks(*, as_json: bool) -> str:
-    """Return all attacks with their threat models; those on weights alone come last."""
-    importlib.import_module("uninformed.rows")
+    """Return the attacks of an informed adversary, with their threat models."""
     rows = [row.threat_model for row in registry.rows().values()]
     if as_json:
         return json.dumps(rows)

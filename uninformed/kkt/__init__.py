@@ -3,7 +3,7 @@
 `loss` is how far candidate points are from the Karush-Kuhn-Tucker (KKT) conditions that
 hold for points of the training set; `descent` minimises it. `experiment` trains a
 victim and attacks it, and `scoring`, which `informed kkt` runs, evaluates the
-candidates. `landscape.runs` and `uninformed.rows` call the attack too.
+candidates. `landscape.runs` calls the attack too.
 """
 
 from uninformed.kkt.descent import REVISION, Attack, KktRun, attack_many
