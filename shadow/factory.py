@@ -275,11 +275,13 @@ class Factory:
         Returns: theta of each model, in the precision that A trains in.
         Raises:
           FloatingPointError: training diverged (NaN or infinite weights).
-          ValueError: no targets, or images or classes that aren't the victim's.
+          ValueError: no targets, or images or classes that aren't the victim's; a
+            network whose logits of an image depend on those beside it.
         """
         if not len(targets):
             raise ValueError("Expected at least one target to train a model on.")
         self._check(targets)
+        self._require_rows_alone()
         if ids is None:
             ids = np.arange(len(targets))
         trained = self._runs(
@@ -297,6 +299,23 @@ class Factory:
                 " learning_rate."
             )
         return trained
+
+    def _require_rows_alone(self) -> None:
+        """Raise if a user's network mixes the images that it is given at once."""
+        victim = getattr(self.algorithm, "victim", None)
+        if victim is None or victim.groups is not None:
+            return
+        params, images = victim.init(jax.random.key(0)), self.fixed.images[[0, -1]]
+        alone, beside = (
+            np.asarray(victim.apply(params, images[:n]))[0] for n in (1, 2)
+        )
+        if np.abs(alone - beside).max() > 1e-2 * np.abs(beside).max():
+            raise checks.FieldError(
+                "victim",
+                "Expected {} to classify each image by itself: the logits of one change"
+                " with another beside it, as with batch normalisation. Training adds up"
+                " gradients of single records.",
+            )
 
     def _check(self, examples: Examples) -> None:
         """Raise unless shape and classes are those of D_- and the victim."""

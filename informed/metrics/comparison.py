@@ -9,7 +9,6 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from informed.metrics.pixels import Rate, mse, nearest_neighbours, success_rate
 from shadow import checks, copies
@@ -29,10 +28,10 @@ class ComparedGuess:
         and never as certified; `mse` leaves them out.
       mse: mean squared error per pixel, averaged over the guesses that didn't fail.
       mse_interval: its 95 % interval by the percentile bootstrap.
-      labels: share of right labels, with Wilson's interval.
+      labels: share of right labels, with the Clopper-Pearson interval.
       certified: number of guesses that the attack itself certifies as exact.
       nearer: share of targets whose guess is nearer than their nearest neighbour, with
-        the Clopper-Pearson interval.
+        such an interval too.
     """
 
     failed: int
@@ -165,23 +164,16 @@ def _compared(
         means = [rng.choice(kept, len(kept)).mean() for _ in range(_RESAMPLES)]
         low, high = np.quantile(means, (0.025, 0.975))
         interval = (float(low), float(high))
-    certified = guess.certified
+    certified, labels = guess.certified, guess.labels
+    right = None if labels is None else success_rate(labels == targets.labels)
     return ComparedGuess(
         failed=int(np.sum(~finite)),
         mse=float(kept.mean()) if len(kept) else None,
         mse_interval=interval,
-        labels=None if guess.labels is None else _wilson(guess.labels, targets.labels),
+        labels=right,
         certified=None if certified is None else int(np.sum(certified & finite)),
         nearer=success_rate(errors < oracle),  # False where the error is NaN
     )
-
-
-def _wilson(labels: np.ndarray, truth: np.ndarray) -> Rate:
-    """Return the share of right labels with Wilson's 95 % interval."""
-    right, trials = int(np.sum(labels == truth)), len(truth)
-    interval = stats.binomtest(right, trials).proportion_ci(method="wilson")
-    ends = {"low": float(interval.low), "high": float(interval.high)}
-    return Rate(successes=right, trials=trials, rate=right / trials, **ends)
 
 
 def _share(rate: Rate) -> str:

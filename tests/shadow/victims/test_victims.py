@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from shadow import records, victims
+from shadow import records, training, victims
+from shadow.factory import Factory
 from shadow.victims import architectures
 from shadow.victims.activations import ACTIVATIONS
 
@@ -124,6 +125,19 @@ def test_a_network_of_ones_own(key, rng):
     assert [entry.name for entry in victim.layout] == ["linear/b", "linear/w"]
     logits = victim.apply(victim.init(key), rng.random((6, 5, 4, 2), dtype=np.float32))
     assert logits.shape == (6, 3)
+
+
+def test_a_network_that_mixes_images_is_refused(split, key):
+    victim = victims.from_haiku(
+        lambda images: hk.Linear(10)(
+            images.reshape(len(images), -1) - images.mean(axis=0).reshape(1, -1)
+        ),
+        image_shape=(8, 8, 1),
+        num_classes=10,
+    )
+    algorithm = training.GradientDescent(victim=victim, epochs=1)
+    with pytest.raises(ValueError, match="victim to classify each image by itself"):
+        Factory(algorithm, split.fixed, key=key).train(split.test)
 
 
 def test_a_network_is_another_if_its_settings_or_its_slopes_are():
