@@ -229,6 +229,6 @@ def test_when_it_applies():
     assert "closed form" in ROW.why_not(Facts(returned=fitted))
     assert "for networks" in ROW.why_not(Facts(returned=linear_model.Ridge()))
     assert "secret" in ROW.why_not(Facts(secret=True))
-    assert "other weights" in ROW.why_not(Facts(deterministic=False))
+    assert "different weights" in ROW.why_not(Facts(deterministic=False))
     assert "62 rows of 64 features" in ROW.why_not(Facts(known=(62, 64)))
     assert ROW.why_not(Facts(known=(61, 64))) == ""
