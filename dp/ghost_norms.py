@@ -83,7 +83,9 @@ class Gradients:
     def squared_length(self, parts: Parts) -> Float[Array, ""]:
         """Return the squared length of the gradient of one example."""
         squares = [
-            jnp.sum(jnp.square(part[0])) if len(part) == 1 else of_product(*part)
+            jnp.sum(jnp.square(part[0]))
+            if len(part) == 1
+            else of_product(part[0], part[1])
             for part in parts
         ]
         return jnp.asarray(sum(squares))
