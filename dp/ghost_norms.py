@@ -85,7 +85,7 @@ class Gradients:
         squares = [
             jnp.sum(jnp.square(part[0]))
             if len(part) == 1
-            else of_product(part[0], part[1])
+            else _of_product(part[0], part[1])
             for part in parts
         ]
         return jnp.asarray(sum(squares))
@@ -177,20 +177,13 @@ def _product_of(
     return jax.lax.dot_general(*operands, dimensions, precision="highest")
 
 
-def of_product(factor: Array, slope: Array, bias: float = 0.0) -> Array:
-    """Compute (|a|^2 + bias) |s|^2, in units of the largest entries.
-
-    In float32 the square of an entry can be 0 or infinite where the length isn't.
-    """
+def _of_product(factor: Array, slope: Array) -> Array:
+    """Compute |a|^2 |s|^2, in units of the largest entries, as squares may overflow."""
     factor, slope = single(factor), single(slope)
     units = [jax.lax.stop_gradient(jnp.abs(v).max()) for v in (factor, slope)]
     units = [jnp.where((unit > 0) & jnp.isfinite(unit), unit, 1.0) for unit in units]
-    of_a, of_s = (
-        jnp.sum(jnp.square(v / unit))
-        for v, unit in zip((factor, slope), units, strict=True)
-    )
-    product = jnp.square(units[0] * units[1]) * of_a * of_s
-    return product + bias * jnp.square(units[1]) * of_s
+    sums = [jnp.sum(jnp.square(v)) for v in (factor / units[0], slope / units[1])]
+    return jnp.square(units[0] * units[1]) * sums[0] * sums[1]
 
 
 def single(values: Array) -> Array:

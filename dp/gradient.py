@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from dp import domain
-from dp.ghost_norms import Gradients, of_product, single
+from dp.ghost_norms import Gradients, single
 
 # By layer: zeros added to its outputs, whose derivatives are the slopes; or its inputs.
 Taps = Mapping[str, Array]
@@ -143,7 +143,7 @@ def clipped_sum(
     for name in taps:
         x, slope, formed = single(inputs[name]), single(slopes[name]), None
         if x.ndim == 2:
-            squared += jax.vmap(lambda x, s: of_product(x, s, 1.0), 1)(x, slope)
+            squared += squared_norms(x, slope)
         else:
             x, slope = (v.reshape(*v.shape[:2], -1) for v in (x, slope))
             # Inner products of positions (Bu et al. 2022) would need less memory. But
@@ -217,6 +217,22 @@ def clipped_sum_traced(
     # Reverse mode through training stores only the sum of a group.
     added = jax.checkpoint(add, prevent_cse=False)
     return jax.lax.scan(added, jax.tree.map(zeros, params), (rows % count, kept))[0]
+
+
+def squared_norms(
+    inputs: Float[Array, "features examples"], slopes: Float[Array, "units examples"]
+) -> Float[Array, " examples"]:
+    """Compute squared lengths of the gradients of a layer's w and b, one an example.
+
+    The gradient of w is the outer product of input and slope, of squared length
+    |input|^2 |slope|^2: a "ghost norm" (Goodfellow 2015; Li et al. 2022).
+    """
+    # In units of the largest slope: in float32 the square of a slope can be 0 where the
+    # gradient is long all the same.
+    units = jax.lax.stop_gradient(jnp.abs(slopes).max(axis=0))
+    units = jnp.where(units > 0, units, 1.0)
+    squares = jnp.sum((slopes / units[None]) ** 2, axis=0)
+    return (jnp.sum(inputs**2, axis=0) + 1) * units * squares * units
 
 
 def clip_factors(
