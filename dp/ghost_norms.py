@@ -19,12 +19,12 @@ from jaxtyping import Array, Float
 
 # Names of calls of jitted functions, whose bodies are read as part of the loss.
 _CALLS = ("jit", "pjit")
-# A leaf of the parameters each: its gradient alone, or the factors a and s.
+# Of every leaf of the parameters: its gradient alone, or the factors a and s.
 Parts = list[tuple[Array, ...]]
 
 
 class Gradients:
-    """Gradients of a loss (params, example) -> scalar, one of an example each.
+    """Per-example gradients of a loss (params, example) -> scalar.
 
     Args:
       params: a PyTree of arrays.

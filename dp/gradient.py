@@ -185,10 +185,11 @@ def clipped_sum_traced(
     Raises: ValueError: clip_norm isn't > 0 and finite.
     """
     domain.finite_above("clip_norm", clip_norm, 0)
+    examples = jax.tree.map(jnp.asarray, examples)  # their rows are taken in a loop
     first = jax.tree.map(lambda values: values[0], examples)
     gradients = Gradients(loss, params, first)
     count = len(jax.tree.leaves(examples)[0])
-    weights = jnp.ones(count) if weights is None else weights
+    weights = jnp.ones(count) if weights is None else jnp.asarray(weights)
 
     def of_group(group: Any, weights: Array) -> Any:
         # Without the barrier XLA might compute what is measured and what is summed

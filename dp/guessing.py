@@ -74,7 +74,7 @@ def kappa_from(
       records: at least 4 independent draws from the distribution of the target given
         all else that is known, none twice. Their order doesn't count: it is drawn anew,
         as halves of sorted records differ.
-      error: (a guess, records) -> the error of the guess at each record.
+      error: (a guess, records), both float64 -> the error of the guess at each record.
       threshold: the largest error that counts as success.
       confidence: the confidence of each upper limit, in [0.5, 1).
     """

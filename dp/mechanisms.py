@@ -359,7 +359,7 @@ class Composition(Amplified):
         return any(part.hidden for part in self.parts)
 
     def losses(self) -> tuple[Distribution, int] | None:
-        """Compose the parts' privacy losses on the coarsest grid; None: one is sure."""
+        """Compose the parts' losses on the coarsest grid; None: one is certain."""
         composed = _composed(self.parts)
         return None if composed is None else (composed, self.steps)
 

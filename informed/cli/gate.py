@@ -41,7 +41,7 @@ def closed(most: float | None) -> Iterator[None]:
         if isinstance(error, SystemExit):
             error = RuntimeError(f"the user's code ended the process: {error!r}")
         if most is None:
-            raise error from None
+            raise error
         where = "".join(f"{note}: " for note in getattr(error, "__notes__", ()))
         raise GateFailedError(
             f"{OPTION} {most:g}: {where}it stopped with {checks.named(error)}"

@@ -28,7 +28,7 @@ _RAISED = re.compile(
     r"\b((?:raised|stopped with) [\w.]+|\w*(?:Error|Exception|Warning)): .*", re.DOTALL
 )
 # Names of arrays, also removed, because training may have taken them from its data.
-_NAMED = re.compile(r"^(no attack reads|released:) .*", re.DOTALL)
+_NAMED = re.compile(rf"^({words.UNREAD}|released:) .*", re.DOTALL)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

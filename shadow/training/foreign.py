@@ -45,7 +45,7 @@ class _Function:
 
     @property
     def configuration(self) -> dict[str, Any]:
-        """The function's name, its version of now, and who knows its key."""
+        """The function's name, its current version, and who knows its key."""
         function = self.train
         while isinstance(function, functools.partial):
             function = function.func

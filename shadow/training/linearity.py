@@ -134,5 +134,5 @@ def _same_for_all(
 
     # Small arrays: there may be a million steps.
     small = jax.tree.map(lambda leaf: jnp.ones((2,) * leaf.ndim), params)
-    found, wanted = changes(small), changes({"any": jnp.ones((2, 3))})
-    return np.allclose(found, wanted[:, :1], rtol=1e-5, atol=0)
+    own, other = changes(small), changes({"any": jnp.ones((2, 3))})
+    return np.allclose(own, other[:, :1], rtol=1e-5, atol=0)

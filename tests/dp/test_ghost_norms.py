@@ -118,10 +118,11 @@ def test_lengths_and_sums_are_those_of_the_gradients(name, together, monkeypatch
             np.testing.assert_allclose(squared[i], expected, rtol=1e-10)
             scale = min(1.0, middle / np.sqrt(expected))
             total = jax.tree.map(lambda t, g: t + scale * g, total, gradients)  # noqa: B023
-        found = gradient.clipped_sum_traced(loss, params, examples, clip_norm=middle)
+        arrays = jax.tree.map(np.asarray, examples)  # as a script may hold them
+        clipped = gradient.clipped_sum_traced(loss, params, arrays, clip_norm=middle)
         jax.tree.map(
             lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12),
-            found,
+            clipped,
             total,
         )
 

@@ -79,7 +79,7 @@ def test_weights_that_are_shared_by_positions_are_clipped(dtype, rng):
     def losses(taps):
         return jnp.sum(taps["a"] * slopes, axis=(0, 2)), {"a": jnp.asarray(inputs)}
 
-    found = gradient.clipped_sum(
+    clipped = gradient.clipped_sum(
         losses,
         {"a": {"w": jnp.zeros((2, 15, 20))}},
         {"a": jnp.zeros(slopes.shape, dtype)},
@@ -91,8 +91,8 @@ def test_weights_that_are_shared_by_positions_are_clipped(dtype, rng):
         w, b = x @ slope.T, slope.sum(axis=1)
         scale = min(1, 1e-4 / np.sqrt(np.sum(w**2) + np.sum(b**2)))
         expected = [expected[0] + scale * w, expected[1] + scale * b]
-    np.testing.assert_allclose(found["w"].reshape(30, 20), expected[0], atol=1e-8)
-    np.testing.assert_allclose(found["b"], expected[1], atol=1e-8)
+    np.testing.assert_allclose(clipped["w"].reshape(30, 20), expected[0], atol=1e-8)
+    np.testing.assert_allclose(clipped["b"], expected[1], atol=1e-8)
 
 
 @jax.custom_vjp

@@ -161,7 +161,7 @@ def test_nan_stops_with_the_place(planted, key, tmp_path):
     broken = dataclasses.replace(planted)
     images = planted.images.copy()
     images[7] = np.nan
-    object.__setattr__(broken, "images", images)  # which its maker refuses
+    object.__setattr__(broken, "images", images)  # `ShadowModels` refuses it
     with pytest.raises(
         FloatingPointError, match=r"nan in epoch 1, step \d+ of 17.*learning rate"
     ):

@@ -95,15 +95,15 @@ class Training:
 
 
 @pytest.mark.parametrize("kind", [shadow.JaxFunction, shadow.PythonFunction])
-def test_a_sweep_over_an_object_trains_with_its_settings_of_now(kind, split):
+def test_a_sweep_over_an_object_trains_with_its_current_settings(kind, split):
     """JAX keeps traces of equal functions; a method stays equal to itself."""
-    training, found, versions = Training(), [], set()
+    training, trained, versions = Training(), [], set()
     begun = kind(train=training.train)
     for training.rate in (0.1, 0.5):
         maker = factory(kind(train=training.train), split, width=8)
-        found.append(maker.train(split.test))
+        trained.append(maker.train(split.test))
         versions.add(maker.identity["algorithm"]["version"])
-    np.testing.assert_allclose(found[1], 5 * found[0], rtol=1e-5)
+    np.testing.assert_allclose(trained[1], 5 * trained[0], rtol=1e-5)
     assert len(versions) == 2
     assert begun.configuration["algorithm"]["version"] in versions
 

@@ -151,10 +151,10 @@ def test_a_network_is_another_if_its_settings_or_its_slopes_are():
     def apply(params, images):
         return settings["scale"] * scaled(images.reshape(len(images), -1) @ params)
 
-    found = set()
+    fingerprints = set()
     for name, value in (("scale", 1.0), ("scale", 2.0), ("slope", 3.0)):
         settings[name] = value
-        found.add(
+        fingerprints.add(
             victims.from_functions(
                 lambda key: jnp.ones((4, 2)),
                 apply,
@@ -162,7 +162,7 @@ def test_a_network_is_another_if_its_settings_or_its_slopes_are():
                 num_classes=2,
             ).fingerprint
         )
-    assert len(found) == 3
+    assert len(fingerprints) == 3
 
 
 @pytest.mark.parametrize(
