@@ -205,28 +205,6 @@ def discrete(
     )
 
 
-def on_a_line(
-    points: Float[np.ndarray, " points"],
-    probabilities: Float[np.ndarray, " points"],
-    eta: Number,
-) -> float:
-    """Return the exact log kappa of a discrete prior on a line, by the best window.
-
-    Raises: ValueError: an argument outside its range, or sizes that differ.
-    """
-    eta = float(domain.finite_at_least_0("eta", eta))
-    points, mass = domain.finite("points", points), _distribution(probabilities)
-    domain.as_many("points", points, "probabilities", mass)
-    order = np.argsort(points)
-    points, mass = points[order], mass[order]
-    sums = np.concatenate([[0.0], np.cumsum(mass)])
-    with np.errstate(over="ignore"):
-        # Rounding may only add points.
-        last = points + 2 * eta + _SLACK * (np.abs(points) + 2 * eta)
-        ends = np.searchsorted(points, last, side="right")
-    return min(0.0, math.log(np.max(sums[ends] - sums[:-1])))
-
-
 def side_information(
     log_kappas: Logs, probabilities: Float[np.ndarray, " values"] | None = None
 ) -> float:

@@ -127,10 +127,8 @@ def test_finite_priors_refuse_it(bad):
     half = np.full(2, 0.5)
     with pytest.raises(ValueError, match="distances >= 0 and finite"):
         priors.discrete(np.array([[0.0, bad], [bad, 0.0]]), half, 1.0)
-    with pytest.raises(ValueError, match="points to be finite"):
-        priors.on_a_line(np.array([0.0, bad]), half, 1.0)
     with pytest.raises(ValueError, match="probabilities"):
-        priors.on_a_line(half, np.array([0.5, bad]), 1.0)
+        priors.discrete(1 - np.eye(2), np.array([0.5, bad]), 1.0)
 
 
 def test_scores_that_are_no_numbers_are_refused():

@@ -56,7 +56,6 @@ PRIVATE = {"clip_norm": 1.0, "noise_multiplier": 1.0}
 SCRIPT = {"records": 20, "batch": 2, "epochs": 2, "sampling": "fixed"}
 Q = {"noise_multiplier": 1.0, "probability": 0.1}
 OWN = {"mu": 1.0, "probability": 0.1, "steps": 3}
-LINE = {"points": np.array([0.0, 1.0]), "probabilities": HALVES}
 BOUND = dp.rero_bound(SAMPLED, kappa=0.1)
 
 
@@ -177,7 +176,6 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
             call(priors.gaussian_covariance, eta=0.5, variances=np.array([1.0, 2.0])),
             call(priors.gaussian_given, eta=0.5, covariance=SPREAD, known=FIRST),
             call(priors.l2_of_mse, mse=0.5, d=3),
-            call(priors.on_a_line, **LINE, eta=0.2),
             call(priors.side_information, log_kappas=-HALVES, probabilities=HALVES),
             call(priors.sphere, eta=0.5, d=3),
             call(rates.clopper_pearson, successes=2, trials=5, confidence=0.9),

@@ -94,7 +94,6 @@ def test_probabilities_that_do_not_sum_to_1_are_refused():
     """A kappa that is too small would flatter the developer."""
     points, half = np.arange(4.0), np.full(4, 1 / 8)
     for call in (
-        lambda: priors.on_a_line(points, half, 0.5),
         lambda: priors.discrete(np.abs(points[:, None] - points), half, 0.5),
         lambda: priors.side_information(np.log(half), half),
     ):
@@ -159,11 +158,9 @@ def test_what_is_told_does_not_depend_on_units(largest, copies):
 def test_points_at_twice_the_threshold_are_both_near():
     """0.9 - 0.7 is more than 0.2 in floating point."""
     mass = np.array([0.5, 0.5])
-    assert priors.on_a_line(np.array([0.7, 0.9]), mass, 0.1) == 0.0
     apart = np.abs(np.subtract.outer([0.7, 0.9], [0.7, 0.9]))
     assert priors.discrete(apart, mass, 0.1).anywhere == 0.0
     assert priors.discrete(apart, mass, 0.2).in_support == 0.0
-    assert priors.on_a_line(np.array([0.7, 0.9]), mass, 0.0999) < -0.5
 
 
 def told_everything_or_refused(eta, covariance, known):

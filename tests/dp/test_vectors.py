@@ -50,12 +50,10 @@ def best_order(given):
     return {"log_gamma": each.min(), "order": int(orders[each.argmin()])}
 
 
-def on_a_line(given):
+def discrete(given):
     points, mass = np.array(given["points"]), np.array(given["probs"])
-    apart = np.abs(points[:, None] - points[None])
-    found = priors.discrete(apart, mass, given["eta"])
+    found = priors.discrete(np.abs(points[:, None] - points), mass, given["eta"])
     return {
-        "center_anywhere": math.exp(priors.on_a_line(points, mass, given["eta"])),
         "center_in_support": math.exp(found.in_support),
         "upper_2eta": math.exp(found.anywhere),
     }
@@ -131,7 +129,7 @@ COMPUTED = {
         v["eta"], variances=np.full(v["d"], v["sigma"] ** 2)
     ),
     "kappa_cube_l2_upper": lambda v: priors.cube(v["eta"], d=v["d"]),
-    "kappa_1d_discrete": on_a_line,
+    "kappa_1d_discrete": discrete,
     "kappa_empirical_floor": lambda v: priors.empirical_high(
         v["n"], v["max_count_2eta_excluding_self"], v["confidence_delta"]
     ),
