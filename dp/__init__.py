@@ -38,13 +38,7 @@ if TYPE_CHECKING:
         RenyiDP,
         ZeroConcentratedDP,
     )
-    from dp.rero import (
-        ReRoBound,
-        implied_delta,
-        implied_gamma,
-        register_bound,
-        rero_bound,
-    )
+    from dp.rero import ReRoBound, implied_delta, register_bound, rero_bound
     from dp.sampling import Assumption, Batches, assumption
 
 __getattr__, __dir__, __all__ = lazy.names(
@@ -61,6 +55,6 @@ __getattr__, __dir__, __all__ = lazy.names(
         "dp.plots": "plot",
         "dp.published": "ApproximateDP Laplace LossDistribution PureDP RenyiDP"
         " ZeroConcentratedDP",
-        "dp.rero": "ReRoBound implied_delta implied_gamma register_bound rero_bound",
+        "dp.rero": "ReRoBound implied_delta register_bound rero_bound",
     },
 )

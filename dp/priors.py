@@ -86,14 +86,6 @@ def gaussian_covariance(eta: Number, *, variances: Float[np.ndarray, " d"]) -> f
     return min(0.0, float(minimum.fun))
 
 
-def cube(eta: Numbers, *, d: int) -> Logs:
-    """Bound log kappa, prior uniform on [0, 1]^d; exact for eta <= 1/2."""
-    eta, d = domain.finite_at_least_0("eta", eta), domain.integer("d", d, 1)
-    with np.errstate(divide="ignore"):
-        volume = d / 2 * math.log(math.pi) - special.gammaln(d / 2 + 1)
-        return np.asarray(np.minimum(volume + d * np.log(eta), 0.0))
-
-
 def sphere(eta: Numbers, *, d: int) -> Logs:
     """Return log kappa of a prior uniform on the unit sphere in d >= 2 dimensions."""
     eta, d = domain.finite_at_least_0("eta", eta), domain.integer("d", d, 2)

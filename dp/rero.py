@@ -146,13 +146,6 @@ def implied_delta(gamma: Numbers, epsilon: Numbers) -> np.ndarray:
     return np.asarray(np.maximum(0.0, gamma - failing))
 
 
-def implied_gamma(epsilon: Numbers, delta: Numbers) -> np.ndarray:
-    """Return gamma where `implied_delta` is delta: (e^eps + delta) / (e^eps + 1)."""
-    epsilon = domain.at_least_0("epsilon", epsilon)
-    delta = domain.probability("delta", delta)
-    return np.asarray((1 + delta * np.exp(-epsilon)) / (1 + np.exp(-epsilon)))
-
-
 def decimal(log_value: float | np.ndarray, *, up: bool = False) -> str:
     """Return e^log_value as text of three digits, rounded down, or up if `up`."""
     if np.isneginf(log_value):

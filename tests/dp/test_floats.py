@@ -168,7 +168,6 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
             call(priors.Discrete, in_support=-2.0, anywhere=-1.0),
             call(priors.Empirical, low=-3.0, high=-1.0, floor=-2.0),
             call(priors.ball, eta=0.5, d=3, radius=1.0),
-            call(priors.cube, eta=0.5, d=3),
             call(priors.discrete, distances=SQUARE, probabilities=HALVES, eta=0.2),
             call(priors.empirical, sample=SAMPLE, eta=0.1, confidence=0.9),
             call(priors.empirical_high, n=9, most_neighbours=2, delta=0.1),
@@ -188,7 +187,6 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
                 all={},
             ),
             call(rero.implied_delta, gamma=0.9, epsilon=1.0),
-            call(rero.implied_gamma, epsilon=1.0, delta=0.1),
             call(rero.rero_bound, mechanism=SAMPLED, kappa=0.1),
         ]
     ),

@@ -20,9 +20,6 @@ def test_simulated_targets_fall_into_the_ball_as_often(rng):
     assert math.exp(priors.gaussian(eta, d=d, sigma=0.4)) == pytest.approx(
         near, abs=0.004
     )
-    cube = rng.random((n, d))
-    near = np.mean(np.linalg.norm(cube - 0.5, axis=1) <= 0.4)
-    assert math.exp(priors.cube(0.4, d=d)) == pytest.approx(near, abs=0.004)
     ball = rng.normal(size=(n, d))
     ball *= (rng.random(n) ** (1 / d) / np.linalg.norm(ball, axis=1))[:, None] * 2
     near = np.mean(np.linalg.norm(ball, axis=1) <= 1.2)

@@ -128,7 +128,6 @@ COMPUTED = {
     "kappa_gauss_chernoff": lambda v: priors.gaussian_covariance(
         v["eta"], variances=np.full(v["d"], v["sigma"] ** 2)
     ),
-    "kappa_cube_l2_upper": lambda v: priors.cube(v["eta"], d=v["d"]),
     "kappa_1d_discrete": discrete,
     "kappa_empirical_floor": lambda v: priors.empirical_high(
         v["n"], v["max_count_2eta_excluding_self"], v["confidence_delta"]
