@@ -65,6 +65,11 @@ def test_a_flipped_bit_is_found_named_and_mended(
         if kind in ("commit", "weights", "images", "labels"):
             with pytest.raises(shadow.CorruptBlockError, match=r"Block 1 of .*store"):
                 shadow.Store(store.path).read()
+            if kind in ("images", "labels"):
+                with pytest.raises(shadow.CorruptBlockError, match=f"{kind} do not"):
+                    store.targets()
+            elif kind == "weights":  # which aren't read for the targets
+                np.testing.assert_array_equal(store.targets()[0], whole.images)
             assert store.verify() == [1]
             store.drop_block(1)
             stores.write(store, split, 1)
@@ -103,13 +108,6 @@ def test_a_flipped_bit_in_an_announcement_is_not_believed(store, split):
     assert stores.winner(store, split, 1) == 2
 
 
-def test_a_manifest_of_another_configuration_is_refused(store, split, victim):
-    with pytest.raises(
-        shadow.ConfigurationMismatchError, match="epochs: 1 there, 2 asked for"
-    ):
-        stores.create(store.path, split, victim, epochs=2)
-
-
 def test_a_foreign_manifest_does_not_own_the_blocks(store, split, victim, tmp_path):
     other = stores.create(tmp_path / "other", split, victim, epochs=2)
     store.place.put("manifest.json", other.place.get("manifest.json"))
@@ -119,14 +117,6 @@ def test_a_foreign_manifest_does_not_own_the_blocks(store, split, victim, tmp_pa
     assert found.verify() == [0, 1, 2]
     with pytest.raises(shadow.ConfigurationMismatchError, match="was replaced"):
         stores.write(store, split, 1)
-
-
-def test_a_manifest_of_other_versions_is_refused(store, split, victim):
-    values = commits.unseal(store.place.get("manifest.json"))
-    values["versions"]["jaxlib"] = "0.4.1"
-    store.place.put("manifest.json", commits.seal(values))
-    with pytest.raises(shadow.VersionMismatchError, match=r"jaxlib: '0\.4\.1' there"):
-        stores.create(store.path, split, victim)
 
 
 @pytest.mark.parametrize("number", [4, 6])
