@@ -178,34 +178,6 @@ def test_the_gram_form_is_taken_where_it_is_less_work():
     assert not gram.pays(300, 64)
 
 
-def test_one_step_of_an_affine_victim_in_closed_form(split, key):
-    """Softmax regression: the gradient is X^T (softmax(X W + b) - Y) / n."""
-    victim = victims.build(
-        victims.VictimConfig(architecture="affine"),
-        image_shape=(8, 8, 1),
-        num_classes=10,
-    )
-    config = TrainingConfig(epochs=1, learning_rate=0.5)
-    init = victim.init(key)
-    found = config.algorithm(victim).train(
-        init,
-        (split.fixed.images, split.fixed.labels),
-        (split.test.images[0], split.test.labels[0]),
-        key,
-    )
-    images, labels = concatenated(split)
-    x = np.asarray(images, np.float64).reshape(len(images), -1)
-    w = np.asarray(init["output"]["w"], np.float64)
-    scores = np.exp(x @ w)
-    residual = scores / scores.sum(axis=1, keepdims=True) - np.eye(10)[labels]
-    np.testing.assert_allclose(
-        found["output"]["w"], w - 0.5 * x.T @ residual / len(x), atol=1e-6
-    )
-    np.testing.assert_allclose(
-        found["output"]["b"], -0.5 * residual.mean(axis=0), atol=1e-6
-    )
-
-
 def test_the_target_matters_in_every_batch_size(victim, split, key):
     """z is seen exactly once an epoch, whatever the batches."""
     fixed = (split.fixed.images, split.fixed.labels)
