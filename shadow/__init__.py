@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from dp import lazy
 
 if TYPE_CHECKING:
-    from shadow.data import Examples, Split, split, split_by_indices
+    from shadow.data import Examples, Split, split
     from shadow.factory import Factory
     from shadow.launchers.share import Share
     from shadow.launchers.table import register as register_launcher
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy.names(
     __name__,
     {
-        "shadow.data": "Examples Split split split_by_indices",
+        "shadow.data": "Examples Split split",
         "shadow.factory": "Factory",
         "shadow.launchers.share": "Share",
         "shadow.launchers.table": "register_launcher=register",

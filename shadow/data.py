@@ -8,7 +8,6 @@ call `split`, and `factory` trains on the parts.
 
 import dataclasses
 import functools
-import itertools
 import warnings
 from typing import Any
 
@@ -263,44 +262,6 @@ def _relabelled(
         )
     labels = rng.integers(0, pool.num_classes, len(shadows))
     return dataclasses.replace(shadows, labels=labels, num_classes=pool.num_classes)
-
-
-def split_by_indices(
-    pool: Examples, *, fixed: np.ndarray, shadow: np.ndarray, test: np.ndarray
-) -> Split:
-    """Return the three parts at positions that the user chose.
-
-    Raises: ValueError: a position out of range, a position twice, parts that overlap,
-      or a test target whose image is in another part too.
-    """
-    parts = {"fixed": fixed, "shadow": shadow, "test": test}
-    for name, indices in parts.items():
-        if len(indices) and not 0 <= min(indices) <= max(indices) < len(pool):
-            raise ValueError(
-                f"Expected {name} indices in 0 .. {len(pool) - 1},"
-                f" found {min(indices)} to {max(indices)}."
-            )
-        if len(np.unique(indices)) != len(indices):
-            raise ValueError(f"Expected {name} indices to be distinct.")
-    for left, right in itertools.combinations(parts, 2):
-        common = np.intersect1d(parts[left], parts[right])
-        if len(common):
-            raise ValueError(
-                f"Expected disjoint parts; {left} and {right} share {len(common)}"
-                f" examples, such as index {common[0]}."
-            )
-    arrays = {name: np.asarray(ids, np.int64) for name, ids in parts.items()}
-    examples = {name: pool.take(ids) for name, ids in arrays.items()}
-    for name in ("fixed", "shadow"):
-        known = copies.among(examples["test"].images, examples[name].images)
-        if known.any():
-            raise ValueError(
-                f"Expected test targets that nobody knows; the image at index"
-                f" {arrays['test'][known.argmax()]} is in the {name} part too, at"
-                " another index."
-            )
-    positions = {f"{name}_indices": ids for name, ids in arrays.items()}
-    return Split(**examples, **positions)  # type: ignore[arg-type]
 
 
 def _draw(

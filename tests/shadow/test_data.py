@@ -217,36 +217,6 @@ def test_too_many_points_are_refused_with_the_numbers(digits):
         data.split(digits, num_fixed=0, num_shadow=1, num_test=1, seed=0)
 
 
-def test_overlapping_parts_are_refused(digits):
-    with pytest.raises(ValueError, match=r"fixed and shadow share 2.*index 3"):
-        data.split_by_indices(
-            digits, fixed=np.arange(5), shadow=np.arange(3, 9), test=np.array([20])
-        )
-    with pytest.raises(ValueError, match="test indices to be distinct"):
-        data.split_by_indices(
-            digits, fixed=np.arange(5), shadow=np.array([7]), test=np.array([9, 9])
-        )
-    with pytest.raises(ValueError, match=r"test indices in 0 \.\. 1796.*1797"):
-        data.split_by_indices(
-            digits, fixed=np.arange(5), shadow=np.array([7]), test=np.array([1797])
-        )
-
-
-def test_a_target_that_is_there_twice_is_refused(digits):
-    """At another index, where positions can't tell."""
-    images = digits.images[:30].copy()
-    images[20] = images[3]
-    twice = dataclasses.replace(digits.take(np.arange(30)), images=images)
-    for fixed, others, part in ((5, 8, "fixed"), (2, 8, "shadow")):
-        with pytest.raises(ValueError, match=f"index 20 is in the {part} part too"):
-            data.split_by_indices(
-                twice,
-                fixed=np.arange(fixed),
-                shadow=np.arange(fixed, others),
-                test=np.array([19, 20]),
-            )
-
-
 def test_an_unknown_name_is_refused_with_the_nearest(tmp_path):
     with pytest.raises(ValueError, match=r"'mnits'.*Did you mean 'mnist'"):
         sources.load("mnits", data_dir=tmp_path)
