@@ -68,8 +68,7 @@ class Attempt:
         equal bits where `devices.repeats_bits` says so.
       versions: versions of the packages and components that decide numbers.
       sha256: SHA-256 of each array's bytes (little-endian, C order), by name.
-      trained_with: `Factory.trained_with`, which decides the last digits; empty in
-        older stores, whose manifest has the width.
+      trained_with: `Factory.trained_with`, which decides the last digits.
     """
 
     block: int

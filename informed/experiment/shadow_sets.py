@@ -194,7 +194,7 @@ def train_again(store: Store, sample: int) -> dict[str, Any]:
             store,
             role=store.manifest["role"],
             # Bits depend on the width, so it must be the same if bits are compared.
-            width=(width or store.manifest["models_per_batch"]) if exact else None,
+            width=width if exact else None,
             form=form if exact else None,
         )
         if not exact:

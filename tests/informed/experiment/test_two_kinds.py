@@ -15,7 +15,7 @@ import pytest
 
 from informed import cli
 from informed.experiment import shadow_sets
-from shadow import Store, commits, devices
+from shadow import Store, devices
 from shadow.training import GradientDescent
 from tests.informed.command_line import SMALL, run
 
@@ -169,27 +169,6 @@ def test_theta_0_is_read_from_the_store(by_cpu, tmp_path, monkeypatch):
     store.drop_block(2)
     make_from_another_start(folder, monkeypatch)
     np.testing.assert_array_equal(store.read().weights, expected)
-
-
-def test_a_store_from_before_commits_had_programs_is_verified(by_cpu, tmp_path):
-    """Their width was in the manifest."""
-    folder = shutil.copytree(by_cpu, tmp_path / "copy")
-    for place in (folder / "shadow", folder / "released"):
-        manifest = commits.unseal((place / "manifest.json").read_bytes())
-        assert manifest["models_per_batch"] is None
-        manifest["models_per_batch"] = 64
-        (place / "manifest.json").write_bytes(commits.seal(manifest))
-        for file in (place / "commits").iterdir():
-            values = commits.unseal(file.read_bytes())
-            del values["made"]["trained_with"]
-            file.write_bytes(commits.seal(values))
-    for role, found in shadow_sets.verify(folder)["trained_again"].items():
-        assert found["bits"] == 8, role
-        assert found["differ"] == []
-    store = Store(folder / "shadow")
-    store.drop_block(1)
-    make(folder)
-    assert store.committed(1).made.trained_with == {"width": 64}
 
 
 @pytest.mark.slow
