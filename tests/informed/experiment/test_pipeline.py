@@ -114,17 +114,11 @@ def test_a_part_of_each_target_is_known(finished, tmp_path, capsys):
 
 OTHER_WORLDS = [
     ("shadow", "--config.training.epochs=21", "training.epochs"),
-    ("attack", "--config.training.privacy.clip_norm=1.0", "training.privacy.clip_norm"),
-    ("attack", "--config.training.learning_rate=0.1", "training.learning_rate"),
-    ("attack", "--config.data.num_fixed=61", "data.num_fixed"),
     ("attack", "--config.seed=1", "seed"),
-    ("attack", "--config.victim.widths=(11,)", "victim.widths"),
     ("attack", "--config.attacks.reconn.kernel.scale=100.0", "reconn.kernel.scale"),
     ("attack", "--config.view.layers=('output',)", "view.layers"),
     ("attack", "--config.shadow.count=199", "num_models"),
-    ("attack", "--config.training.epochs=21", "training.epochs"),
     ("evaluate", "--config.training.learning_rate=0.1", "training.learning_rate"),
-    ("evaluate", "--config.training.privacy.clip_norm=2.0", "privacy.clip_norm"),
     ("evaluate", "--config.attacks.inversion.steps=3", "attacks.inversion.steps"),
     ("evaluate", "--config.attacks.reconn.models=100", "attacks.reconn.models"),
 ]
