@@ -13,8 +13,7 @@ gradient, if it took part, plus noise. Candidate i, with clipped gradient g_i, h
 and the exact log posterior, up to a constant, is log prior + a sum: over steps of x_i,
 with full batches; of log(1 - q + q e^x_i), if the target takes part with probability q;
 over epochs of log mean e^x_i, if it joins one random step of each. The score of Hayes
-et al. (`published_score`) leaves out n_i, and with batches sums the largest a_i of each
-epoch.
+et al. (`published_score`, of full batches) leaves out n_i.
 
 With a uniform prior on m candidates, success can't exceed the bound of kappa = 1/m:
 `benchmarks/noisy_gradients.py` compares them. Runs and audits don't play this attack.
@@ -101,18 +100,9 @@ def make(config: NoSettings, material: Material) -> Callable:
     return log_posterior
 
 
-def published_score(
-    evidence: Evidence, steps_per_epoch: int = 1
-) -> Float[np.ndarray, "runs candidates"]:
-    """Compute the published score: the sum over whole epochs of the largest a of each.
-
-    With full batches an epoch is one step, so this is the sum over all steps.
-    """
-    runs, steps, candidates = evidence.products.shape
-    epochs = steps // steps_per_epoch
-    kept = evidence.products[:, : epochs * steps_per_epoch]
-    by_epoch = kept.reshape(runs, epochs, steps_per_epoch, candidates)
-    return by_epoch.max(axis=2).sum(axis=1)
+def published_score(evidence: Evidence) -> Float[np.ndarray, "runs candidates"]:
+    """Compute the published score of full batches: the sum of a over all steps."""
+    return evidence.products.sum(axis=1)
 
 
 def play(
