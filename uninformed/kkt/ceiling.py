@@ -59,15 +59,3 @@ def least_squares(
     solution = np.linalg.lstsq(back.T, with_biases, rcond=None)[0]
     multipliers, tiny = solution[:, -1:], np.finfo(float).tiny
     return solution[:, :-1] / np.where(np.abs(multipliers) < tiny, tiny, multipliers)
-
-
-def correlations(
-    points: Float[np.ndarray, "points inputs"],
-    estimates: Float[np.ndarray, "points inputs"],
-) -> Float[np.ndarray, " points"]:
-    """Return the correlation of each point with its estimate, over its inputs."""
-    one = points - points.mean(axis=1, keepdims=True)
-    other = estimates - estimates.mean(axis=1, keepdims=True)
-    lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
-    products = np.sum(one * other, axis=1)
-    return np.divide(products, lengths, out=np.zeros_like(lengths), where=lengths > 0)
