@@ -339,11 +339,6 @@ def at(address: Address) -> Place:
     return Bucket(_store(scheme, bucket), f"{scheme}://{rest}", prefix)
 
 
-def is_folder(address: Address) -> bool:
-    """Return whether an address is in a file system."""
-    return isinstance(at(address), Folder)
-
-
 def _store(scheme: str, bucket: str) -> Any:
     from obstore.store import MemoryStore, from_url
 

@@ -13,7 +13,6 @@ data, as the page does.
 """
 
 import dataclasses
-import io
 import json
 import re
 import shutil
@@ -63,17 +62,14 @@ class Ledger:
     def keep(self, part: str, arrays: Arrays, **fields: Any) -> None:
         """Write a part; it replaces one of the same name."""
         if self.folder is not None:
-            every: dict[str, Any] = {_FIELDS: np.array(json.dumps(fields)), **arrays}
-            stream = io.BytesIO()
-            np.savez(stream, **every)
-            files.write_bytes(self.folder / f"{part}.npz", stream.getvalue())
+            every: dict[str, Any] = {_FIELDS: json.dumps(fields), **arrays}
+            files.write_arrays(self.folder / f"{part}.npz", **every)
 
     def part(self, name: str) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
         """Return arrays and fields of a part; None: it isn't there."""
         if self.folder is None or not (self.folder / f"{name}.npz").is_file():
             return None
-        with np.load(self.folder / f"{name}.npz", allow_pickle=False) as content:
-            arrays = dict(content)
+        arrays = files.read_arrays(self.folder / f"{name}.npz")
         return arrays, json.loads(str(arrays.pop(_FIELDS)))
 
     def keep_trial(self, trial: Trial) -> None:

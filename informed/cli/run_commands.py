@@ -132,7 +132,7 @@ def folder(workdir: str) -> Path:
 
     Raises: ValueError: it is an address, such as that of a bucket.
     """
-    if not places.is_folder(workdir):
+    if not isinstance(places.at(workdir), places.Folder):
         raise ValueError(
             f"Expected --workdir to be a folder, got {workdir!r}. Only shadow models"
             f" lie in buckets: --shadow={workdir}."
