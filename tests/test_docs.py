@@ -98,7 +98,7 @@ def test_every_page_is_in_the_table_of_contents():
 
 
 def test_what_pages_import_is_there():
-    """Also of the tutorials, which are executed when the site is built alone."""
+    """Also of pages that no test executes."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     lines = {
         line

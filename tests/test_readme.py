@@ -106,6 +106,22 @@ def test_the_program_of_the_page_on_inversion(capsys, monkeypatch):
     assert all(float(error) < 1e-10 for error in errors)
 
 
+def test_the_tutorial_on_an_own_model(tmp_path, monkeypatch, capsys):
+    page = ROOT / "docs" / "tutorials" / "own_model.md"
+    monkeypatch.chdir(tmp_path)
+    exec(compile(cells(page), str(page), "exec"), names := {"__name__": page.stem})
+    printed = capsys.readouterr().out
+    assert re.findall(r"^missing blocks: (.*)", printed, re.M) == ["[2, 3, 4, 5]", "[]"]
+    compared = informed.compare(
+        names["split"].test, *names["guesses"].values(), names["exact"],
+        gallery=names["split"].shadow,
+    )  # fmt: skip
+    kernel, network, _, inversion = compared.guesses
+    assert kernel.mse < compared.oracle_mse / 4, "a fifth"
+    assert kernel.mse < network.mse
+    assert (inversion.mse, inversion.certified) == (0, 20), "bit for bit"
+
+
 def contract(library: str) -> str:
     """The lines of the page on audits that use a library; skipped without it."""
     pytest.importorskip(library)

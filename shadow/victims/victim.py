@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
@@ -126,7 +127,7 @@ class Victim:
         """Return theta: all parameters as one vector, in the order of `layout`."""
         return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(params)])
 
-    def unflatten(self, weights: Float[Array, " params"]) -> Params:
+    def unflatten(self, weights: Float[Array | np.ndarray, " params"]) -> Params:
         """Return the parameters from theta. Raises: ValueError: another length."""
         if weights.shape != (self.num_params,):
             raise ValueError(
