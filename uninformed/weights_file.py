@@ -18,7 +18,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Float
 
 from shadow import files, safetensors
 from shadow.released import parts
@@ -78,19 +77,13 @@ def read(
 
 
 def released(
-    network: DenseLayers,
-    image_shape: tuple[int, ...],
-    mean: Float[np.ndarray, " inputs"] | None = None,
+    network: DenseLayers, image_shape: tuple[int, ...]
 ) -> tuple[Release, Architecture]:
-    """Return the arguments of `kkt.Attack`: a release, and what its attacker knows.
-
-    Args:
-      mean: what was subtracted from the training points, where that is known.
-    """
+    """Return the arguments of `kkt.Attack`: a release, and what its attacker knows."""
     config = HomogeneousConfig(outputs=network[-1].w.shape[1])
     victim = homogeneous.victim(config, image_shape, network)
     theta = np.asarray(ravel_pytree(network)[0])
-    return publish(theta[None]), Architecture(victim=victim, mean=mean)
+    return publish(theta[None]), Architecture(victim=victim)
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
