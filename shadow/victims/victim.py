@@ -66,6 +66,9 @@ class Victim:
         is one (`cnn_forms`, `shadow.training.grouped_gradients`).
       forms: all forms in which A can train the network, by name; None: all examples at
         once. On an accelerator the default is "patches" if there is one, else None.
+
+    `dataclasses.replace(victim, apply=...)` drops `first` and all that follows it: they
+    compute the old network.
     """
 
     init: Callable[[Array], Params]
@@ -78,6 +81,14 @@ class Victim:
     groups: Groups | None = None
     forms: Mapping[str, Groups | None] = dataclasses.field(default_factory=dict)
     _treedef: Any = dataclasses.field(repr=False)
+    _computed: Callable | None = dataclasses.field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self._computed not in (None, self.apply):
+            for name in ("first", "tapped", "groups"):
+                object.__setattr__(self, name, None)
+            object.__setattr__(self, "forms", {})
+        object.__setattr__(self, "_computed", self.apply)
 
     def form(self, name: str | None) -> Groups | None:
         """Return a form by its name; None: the default of this device."""

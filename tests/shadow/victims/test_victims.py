@@ -1,3 +1,5 @@
+import dataclasses
+
 import haiku as hk
 import jax
 import jax.numpy as jnp
@@ -138,6 +140,26 @@ def test_a_network_that_mixes_images_is_refused(split, key):
     algorithm = training.GradientDescent(victim=victim, epochs=1)
     with pytest.raises(ValueError, match="victim to classify each image by itself"):
         Factory(algorithm, split.fixed, key=key).train(split.test)
+
+
+def test_a_network_with_another_function_trains_as_itself(split, key):
+    victim = build(image_shape=(8, 8, 1))
+    assert dataclasses.replace(victim, groups=None).first is victim.first
+
+    def apply(params, images):
+        return victim.apply(params, jnp.flip(images, axis=1))
+
+    changed = dataclasses.replace(victim, apply=apply)
+    plain = victims.from_functions(
+        victim.init, apply, image_shape=(8, 8, 1), num_classes=10
+    )
+    theta = [
+        Factory(
+            training.GradientDescent(victim=v, epochs=2), split.fixed, key=key
+        ).train(split.test.take(slice(0, 2)))
+        for v in (changed, plain)
+    ]
+    np.testing.assert_array_equal(*theta)
 
 
 def test_a_network_is_another_if_its_settings_or_its_slopes_are():
