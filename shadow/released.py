@@ -21,6 +21,8 @@ import numpy as np
 
 from shadow import checks
 
+# Arguments of estimators whose fitted values are released.
+_INSIDE = {"steps", "transformer_list", "estimator"}
 PREFIXES = ("_module.", "_orig_mod.", "module.")
 
 
@@ -96,18 +98,24 @@ def unread(result: Any) -> list[str]:
     """Name fitted models among what training returned that hold no array of floats.
 
     Such are trees and neighbours, also in a pipeline or an ensemble that holds floats
-    of its own; and sparse coefficients.
+    of its own; sparse coefficients; and arrays of arrays, such as edges of bins.
     """
     names = []
     for estimator in filter(is_estimator, jax.tree_util.tree_leaves(result)):
         for member in members(estimator):
             fitted = any(name.endswith("_") for name in vars(member))
             floats = any(_fitted(inside) for inside in members(member))
-            sparse = any(hasattr(value, "toarray") for value in vars(member).values())
+            odd = any(map(_is_odd, vars(member).values()))
             models = hasattr(member, "predict") and fitted and not floats
-            if models or sparse or hasattr(member, "_predictors"):
+            if models or odd or hasattr(member, "_predictors"):
                 names.append(type(member).__name__)
     return sorted(set(names))
+
+
+def _is_odd(value: Any) -> bool:
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return any(isinstance(item, np.ndarray) for item in value.flat)
+    return hasattr(value, "toarray")
 
 
 def with_theta(estimator: Any, theta: np.ndarray) -> Any:
@@ -138,8 +146,9 @@ def is_estimator(value: Any) -> bool:
 def members(estimator: Any) -> list[Any]:
     """List an estimator and those inside it, such as the steps of a pipeline."""
     estimators = [estimator]
+    given = estimator.get_params(deep=False).keys() - _INSIDE
     for name, value in sorted(vars(estimator).items()):
-        if name.endswith("_") or name in ("steps", "transformer_list", "estimator"):
+        if name not in given:
             for leaf in jax.tree_util.tree_leaves(value):
                 inside = leaf.flat if isinstance(leaf, np.ndarray) else [leaf]
                 for item in filter(is_estimator, inside):

@@ -67,7 +67,10 @@ def test_an_estimator_within_something_is_named(digits):
 
 def test_estimators_of_columns_and_of_a_stack_are_released():
     rows, labels = datasets.load_wine(return_X_y=True)
-    scaler = compose.make_column_transformer((preprocessing.StandardScaler(), [3, 4]))
+    power = preprocessing.PowerTransformer()  # keeps a scaler under a private name
+    scaler = compose.make_column_transformer(
+        (preprocessing.StandardScaler(), [3, 4]), (power, [5])
+    )
     below = make_pipeline(scaler, linear_model.RidgeClassifier())
     stack = StackingClassifier([("below", below)]).fit(rows, labels)
     arrays = [part.array for part in released.parts(stack)]
@@ -75,10 +78,13 @@ def test_estimators_of_columns_and_of_a_stack_are_released():
     boosted = GradientBoostingClassifier(n_estimators=2).fit(rows, labels)
     scaled = make_pipeline(preprocessing.StandardScaler(), KNeighborsClassifier())
     sparse = linear_model.LogisticRegression(max_iter=9).fit(rows, labels).sparsify()
-    for model in (boosted, scaled.fit(rows, labels), sparse):
+    bins = preprocessing.KBinsDiscretizer(strategy="uniform")
+    binned = make_pipeline(bins, linear_model.RidgeClassifier()).fit(rows, labels)
+    for model in (boosted, scaled.fit(rows, labels), sparse, binned):
         assert released.parts(model), "floats beside what no attack reads"
         assert len(released.unread(model)) == 1
-    for expected in (rows[:, 3:5].mean(axis=0), stack.final_estimator_.coef_):
+    means = stack.estimators_[0][0].transformers_[1][1]._scaler.mean_
+    for expected in (rows[:, 3:5].mean(axis=0), means, stack.final_estimator_.coef_):
         assert any(np.array_equal(expected, array) for array in arrays)
 
 
