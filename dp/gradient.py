@@ -182,7 +182,7 @@ def clipped_sum_traced(
       clip_norm, weights: those of `clipped_sum`.
     Returns: like params, in float32 at least, as a rounded sum could move further than
       C; NaN where a gradient isn't finite.
-    Raises: ValueError: clip_norm isn't > 0 and finite.
+    Raises: ValueError: clip_norm isn't > 0 and finite, or there isn't one weight an example.
     """
     domain.finite_above("clip_norm", clip_norm, 0)
     examples = jax.tree.map(jnp.asarray, examples)  # their rows are taken in a loop
@@ -190,6 +190,8 @@ def clipped_sum_traced(
     gradients = Gradients(loss, params, first)
     count = len(jax.tree.leaves(examples)[0])
     weights = jnp.ones(count) if weights is None else jnp.asarray(weights)
+    if weights.shape != (count,):
+        raise ValueError(f"Expected {count} weights, got the shape {weights.shape}.")
 
     def of_group(group: Any, weights: Array) -> Any:
         # Without the barrier XLA might compute what is measured and what is summed
@@ -257,7 +259,7 @@ def add_noise(key: Array, sums: Any, deviation: float) -> Any:
     proof. JAX's generator isn't a cryptographic one. Sums of fewer bits than float32
     are made float32 for it and cast back afterwards.
 
-    Raises: ValueError: the deviation isn't >= 0 and finite.
+    Raises: ValueError: the deviation isn't >= 0 and finite, or an entry is complex.
     """
     domain.finite_at_least_0("deviation", deviation)
     if not deviation:
@@ -265,6 +267,8 @@ def add_noise(key: Array, sums: Any, deviation: float) -> Any:
     leaves, treedef = jax.tree.flatten(sums)
     sizes = [leaf.size for leaf in leaves]
     dtype = jnp.result_type(jnp.float32, *leaves)
+    if jnp.issubdtype(dtype, jnp.complexfloating):  # JAX would halve the variance
+        raise ValueError("Expected real sums: add noise to real and imaginary parts.")
     drawn = jax.random.normal(key, (_DRAWS, sum(sizes)), dtype).sum(axis=0)
     noise = drawn * (deviation / math.sqrt(_DRAWS))
     # A power of two, so that dividing by it and multiplying are exact.

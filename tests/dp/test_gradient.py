@@ -240,3 +240,16 @@ def test_noise_on_few_bits_is_that_of_many(dtype, key):
     np.testing.assert_array_equal(noisy["b"], many["b"])
     # The grid of 2^-10 deviations has about 8,000 points within four of them.
     assert len(np.unique(np.asarray(noisy["b"]))) > 2500
+
+
+def test_complex_sums_and_weights_of_other_lengths_are_refused(key):
+    with pytest.raises(ValueError, match="Expected real sums"):
+        gradient.add_noise(key, jnp.zeros(3, jnp.complex64), 1.0)
+    with pytest.raises(ValueError, match=r"Expected 4 weights, got the shape \(1,\)"):
+        gradient.clipped_sum_traced(
+            lambda params, example: params @ example,
+            jnp.ones(2),
+            jnp.ones((4, 2)),
+            clip_norm=1.0,
+            weights=jnp.ones(1),
+        )
