@@ -3,11 +3,14 @@
 Trained on the true target, A would miss the released weights (theta) by rounding alone.
 We measure that rounding at the candidate, by training seven times with its last digits
 changed. A candidate is *certified* if (1) this noise explains its residual, (2) theta
-determines it closely enough in every direction, and (3) it agrees with the known pixels
-of the target. If (2) holds only because its pixels lie on levels, `if_levels` is set
-too: the certificate then holds if the target's pixels are levels. If A is random
-nothing is certified, but `if_levels` may be set. `training_inversion` and
-`cloud_search` call `certify` at their end.
+determines it closely enough in every direction, (3) it agrees with the known pixels of
+the target, (4) theta has more numbers that depend on the target than the target has
+unknowns, so that other known records would leave a residual, (5) theta moves with every
+pixel alone, up and down, and (6) no mirror image of it explains theta as well. If (2)
+holds only because its pixels lie on levels, `if_levels` is set too: the certificate
+then holds if the target's pixels are levels. If A is random nothing is certified, but
+`if_levels` may be set. `training_inversion` and `cloud_search` call `certify` at their
+end.
 """
 
 import copy
@@ -38,6 +41,8 @@ _MOST_TRIES = 8
 # Theta moves along a direction if it changes by at least this share of what the slopes
 # predict. A direction with correct slopes has about 1, one without effect 0 plus noise.
 _LEAST_SHARE = 0.5
+# Signs by which all pixels are moved at once, and most of them that are moved alone.
+_SIGNS, _MOST_ALONE = 2, 32
 # If the probability that free pixels are so near to levels by chance is below this, the
 # images are exact on condition that the target's pixels are levels.
 _CHANCE = 1e-9
@@ -99,6 +104,16 @@ def certify(problem: Problem, candidate: Candidate) -> Certificate:
         apart = (published.known.values - images)[:, published.known.mask]
         certified = certified and float(np.mean(apart**2)) <= config.exact_mse
         images = published.known.put(images)
+    if certified:
+        spare = int(np.any(slopes.matrix, axis=1).sum()) > len(slopes.directions)
+        step = np.sqrt(config.exact_mse * images.size)
+        if rests_on_levels and problem.known.levels is not None:
+            step = max(step, 1 / problem.known.levels)
+        certified = (
+            spare
+            and _moves_with_pixels(problem, images, rounding, noise, slopes, step)
+            and not _has_rival(problem, images, noise_here, candidate.limit)
+        )
     return Certificate(
         images=images.astype(np.float32),
         labels=labels,
@@ -180,6 +195,72 @@ def _with_effect(
         if not len(slopes.directions):
             return slopes, True
     return slopes, False
+
+
+def _moves_with_pixels(
+    problem: Problem,
+    images: np.ndarray,
+    rounding: float,
+    noise: Independent,
+    slopes: gauss_newton.Slopes,
+    step: float,
+) -> bool:
+    """Return whether theta moves with every pixel alone, up and down by `step`.
+
+    Slopes don't show where training clips a pixel, nor that it never looks at one. So
+    all pixels are moved together at first, up or down by random signs. The pixels whose
+    predicted effect is missing most are then moved alone.
+    """
+    space = problem.space
+    error = np.sqrt(problem.config.exact_mse)
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], (_SIGNS, images.size))
+    signs = np.concatenate([signs, -signs])
+
+    def changes(moves: np.ndarray) -> np.ndarray:
+        tried = images + np.concatenate([0 * moves[:1], moves]).reshape(
+            -1, *images.shape
+        )
+        labels = np.tile(space.labels, (len(tried), 1))
+        thetas = problem.runs.thetas(tried, labels)
+        return noise.whiten(thetas[1:] - thetas[0])
+
+    effects = slopes.matrix @ space.by_pixel(slopes.directions)
+    missing = error * signs @ effects.T - changes(error * signs)
+    lengths = error * np.sum(effects**2, axis=0)
+    shares = np.mean(signs * (missing @ effects), axis=0)
+    shares = np.divide(shares, lengths, out=np.ones_like(shares), where=lengths > 0)
+    shares[space.black] = -np.inf
+    suspects = np.argsort(-shares)[: min(_MOST_ALONE, int(np.sum(~space.black)))]
+    alone = np.zeros((len(suspects), images.size))
+    alone[np.arange(len(suspects)), suspects] = step
+    level = np.full_like(noise.deviations, np.sqrt(rounding / len(noise.deviations)))
+    silence = 2 * NOISE_FACTOR * np.sum(noise.whiten(level) ** 2)
+    moved = changes(np.concatenate([alone, -alone]))
+    return bool((np.sum(moved**2, axis=1) > silence).all())
+
+
+def _has_rival(
+    problem: Problem, images: np.ndarray, noise: Independent, limit: float
+) -> bool:
+    """Return whether a mirror image of the candidate explains theta too.
+
+    Mirror images are flipped, of negated values, or negatives. With two classes the
+    other label is tried too.
+    """
+    labels, least = problem.space.labels, problem.config.exact_mse
+    mirrored = [np.flip(images, 1), np.flip(images, 2), -images]
+    mirrored.append(sum(problem.known.range) - images)
+    apart = [rival for rival in mirrored if np.mean((rival - images) ** 2) > least]
+    rivals = [(rival, labels) for rival in apart]
+    if problem.known.labels.max() == 1:
+        rivals += [(rival, 1 - labels) for rival in apart]
+    if not rivals:
+        return False
+    thetas = problem.runs.thetas(*map(np.stack, zip(*rivals, strict=True)))
+    residuals = thetas - problem.published.theta
+    costs = np.sum(noise.whiten(residuals) ** 2, axis=1)
+    explained = costs <= NOISE_FACTOR * residuals.shape[1]
+    return bool((explained & (np.sum(residuals**2, axis=1) <= limit)).any())
 
 
 def _given_known(

@@ -130,6 +130,18 @@ class Space:
         moved = directions.reshape(*shape, self.size) @ self.basis
         return moved.reshape(*shape, *self._full.image_shape)
 
+    def by_pixel(self, directions: Directions) -> Float[np.ndarray, "some pixels"]:
+        """Return the change of u along directions by each pixel of all points alone."""
+        lengths = np.linalg.norm(self._full.basis, axis=1)
+        by_point = directions.reshape(len(directions), len(self.labels), self.size)
+        changes = by_point @ (self._full.basis / lengths[:, None] ** 2)
+        return changes.reshape(len(directions), -1)
+
+    @property
+    def black(self) -> Bool[np.ndarray, " pixels"]:
+        """Which pixels of all points stay black."""
+        return np.tile(self._black, len(self.labels))
+
     def moving(self, slopes: Slopes) -> Slopes:
         """Drop the directions that move no pixel, because their pixels stay black."""
         by_point = slopes.directions.reshape(-1, self.size)

@@ -14,6 +14,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import scipy.spatial.distance
 import sklearn.base
 
 from informed.attacks.closed_form import linear
@@ -32,6 +33,8 @@ _ROUNDED = 1e-3
 # Largest distance of two fits that differ only in rounding: as a share of the
 # coefficients, and in errors of the direction.
 _AGREES, _ERRORS = 1e-5, 3.0
+# Known rows of which the nearest two are looked for.
+_COMPARED = 500
 # Largest share of the weights off the span. All sums of gradients stay below it; the
 # mildest other training tried, SGD with an elastic net of 1 % L1, leaves 2e-4.
 _OFF = 1e-8
@@ -82,7 +85,7 @@ def read(
     repeats, label = None, None
     if row is not None and labels is not None:
         repeats, label = _refitted(model, known, labels, row.row, direction)
-    if row is None or (not repeats and not row.certified):
+    if row is None or (label is None and not repeats and not row.certified):
         by = "" if row is None else f"; completed by {row.by}: {row.why}"
         return None, (
             "The coefficients hold the direction of the missing row off the span of the"
@@ -120,7 +123,7 @@ def _refitted(
     """Return whether a refit reproduces the coefficients, and with which label.
 
     True: it does, and no sum of rows would. False: it does not, and neither order nor
-    randomness affects training. None: undecided.
+    randomness affects training. None: undecided; with a label if it does.
     """
     classes = getattr(model, "classes_", None)
     if direction.error > _ROUNDED:
@@ -140,11 +143,29 @@ def _refitted(
             # A difference is evidence only if neither position nor chance matters.
             first = refit(model, known, labels, row, label, at=0)
             return (False if _near(last, first, direction) else None), None
+        # A model that interpolates agrees with other rows of the span as well.
+        other = _rival(known, row)
+        if other is not None:
+            its = linear.label_of(model, known, labels, other)
+            its = label if its is None or classes is not None else its
+            if _near(refit(model, known, labels, other, its), last, direction):
+                return None, label
     except (ValueError, TypeError, ArithmeticError):
         return None, None
     # For rows of equal weight, a sum of two fits too, unless there is an intercept.
     blind = not getattr(model, "fit_intercept", False)
     return (None, None) if blind and direction.equal(row[None]) else (True, label)
+
+
+def _rival(known: Any, row: np.ndarray) -> np.ndarray | None:
+    """Return the row plus the difference of the two known rows that are nearest."""
+    some = np.unique(known[:_COMPARED], axis=0)
+    if len(some) < 2:
+        return None
+    apart = scipy.spatial.distance.cdist(some, some)
+    np.fill_diagonal(apart, np.inf)
+    one, two = np.unravel_index(apart.argmin(), apart.shape)
+    return row + some[one] - some[two]
 
 
 def _near(one: Any, other: Any, direction: Direction) -> bool:

@@ -15,18 +15,40 @@ KEY = jax.random.key(3)
 _COLUMNS, _KNOWN = 40, 60
 
 
-def _training(seen: np.ndarray):
-    """Theta is a sum over records, of functions of the columns that are seen."""
-    mix = np.random.default_rng(1).normal(size=(_COLUMNS, 3 * _COLUMNS))
-    mix = jnp.asarray(mix * seen[:, None])
+def _training(sees):
+    """Theta is a sum over the records of each class, of functions of `sees(rows)`."""
+    mix = jnp.asarray(np.random.default_rng(1).normal(size=(_COLUMNS, 3 * _COLUMNS)))
 
     def train(images, labels, key):
         del key
         rows = images.reshape(len(images), -1)
-        classes = jax.nn.one_hot(labels, 2)
-        return jnp.einsum("nc,nf->cf", classes, jnp.tanh(rows @ mix / 3))
+        return jnp.einsum("nc,nf->cf", jax.nn.one_hot(labels, 2), sees(rows, mix))
 
     return train
+
+
+def _invert(train, values):
+    """Invert the training on the last row, and return the truth and the answer."""
+    labels = (np.arange(_KNOWN + 1) % 2).astype(np.int32)
+    images = values.astype(np.float32)[:, None, :, None]
+    factory = shadow.Factory(
+        algorithm=shadow.JaxFunction(train=train, version="1"),
+        fixed=Examples(images=images[:_KNOWN], labels=labels[:_KNOWN], num_classes=2),
+        key=KEY,
+        role="released",
+    )
+    target = Examples(images=images[_KNOWN:], labels=labels[_KNOWN:], num_classes=2)
+    release = shadow.publish(factory.train(target))
+    return target.images, Inversion()(release, factory.knowledge(), key=KEY)
+
+
+def _mixed(rows, mix):
+    return jnp.tanh(rows @ mix / 3)
+
+
+def _blind(rows, mix):
+    """The training doesn't look at the first column."""
+    return _mixed(rows.at[:, 0].set(0), mix)
 
 
 @pytest.mark.parametrize("hidden", [True, False])
@@ -39,23 +61,32 @@ def test_a_column_that_theta_does_not_tell_is_not_certified(hidden, rng):
     values = rng.uniform(size=(_KNOWN + 1, _COLUMNS))
     values[:, 0] = 0.0
     values[[0, _KNOWN], 0] = 0.015, 0.05
-    labels = (np.arange(_KNOWN + 1) % 2).astype(np.int32)
-    images = values.astype(np.float32)[:, None, :, None]
-    seen = np.ones(_COLUMNS)
-    seen[0] = 0.0 if hidden else 1.0
-    factory = shadow.Factory(
-        algorithm=shadow.JaxFunction(train=_training(seen), version="1"),
-        fixed=Examples(images=images[:_KNOWN], labels=labels[:_KNOWN], num_classes=2),
-        key=KEY,
-        role="released",
-    )
-    target = Examples(images=images[_KNOWN:], labels=labels[_KNOWN:], num_classes=2)
-    release = shadow.publish(factory.train(target))
-    found = Inversion()(release, factory.knowledge(), key=KEY)
-    apart = (found.images - target.images).ravel() ** 2
+    truth, found = _invert(_training(_blind if hidden else _mixed), values)
+    apart = (found.images - truth).ravel() ** 2
     assert apart[1:].max() < 1e-6
     assert found.certified.all() != hidden
     assert (apart[0] > 1e-3) == hidden
+
+
+@pytest.mark.parametrize(
+    ("sees", "first"),
+    [
+        # All known records have 0 there.
+        (_blind, 0.9),
+        # The search ends at 0.1, where theta moves upwards alone.
+        (lambda rows, mix: _mixed(jnp.clip(rows, 0.1, 0.9), mix), 0.03),
+        (lambda rows, mix: _mixed(rows, mix) + _mixed(rows[:, ::-1], mix), 0.5),
+        # Sums have no equation to spare: other known records have a solution too.
+        (lambda rows, mix: rows, 0.5),
+    ],
+    ids=["unseen", "clipped", "mirrored", "sums"],
+)
+def test_what_curvature_does_not_show_is_not_certified(sees, first, rng):
+    values = rng.uniform(0.2, 0.8, size=(_KNOWN + 1, _COLUMNS))
+    values[:, 0] *= sees is not _blind
+    values[_KNOWN, 0] = first
+    _, found = _invert(_training(sees), values)
+    assert not found.certified.any()
 
 
 def test_a_candidate_of_which_nothing_is_known_is_passed_over():
