@@ -7,7 +7,6 @@ call `split`, and `factory` trains on the parts.
 """
 
 import dataclasses
-import functools
 import warnings
 from typing import Any
 
@@ -100,7 +99,7 @@ class Examples:
         """Shape of an image: (height, width, channels)."""
         return tuple(self.images.shape[1:])
 
-    @functools.cached_property
+    @property  # not cached: arrays may be changed in place
     def sha256(self) -> dict[str, str]:
         """Hashes of images and labels, by name, as a manifest holds them."""
         return {

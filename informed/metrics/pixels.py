@@ -43,8 +43,12 @@ def mae(targets: Images, guesses: Guesses) -> Errors:
 def lpips(targets: Images, guesses: Guesses) -> Errors:
     """Return the perceptual distance of each guess; see `reconn.perceptual`.
 
-    Raises: ImportError: the extra "lpips" isn't installed.
+    Raises: ImportError: the extra "lpips" isn't installed. ValueError: other shapes.
     """
+    if np.shape(targets) != np.shape(guesses):
+        raise ValueError(
+            f"Expected guesses of shape {np.shape(targets)}, got {np.shape(guesses)}."
+        )
     parts = [
         np.asarray(_distance()(targets[i : i + _AT_ONCE], guesses[i : i + _AT_ONCE]))
         for i in range(0, len(targets), _AT_ONCE)

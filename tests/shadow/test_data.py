@@ -276,3 +276,11 @@ def test_a_balanced_shadow_pool_of_other_classes_is_balanced(digits):
         balanced=True,
     )
     assert np.bincount(found.shadow.labels, minlength=10).tolist() == [20] * 10
+
+
+def test_hashes_are_of_the_arrays_as_they_are(digits):
+    examples = digits.take(np.arange(3))
+    before = examples.sha256
+    examples.images[0] = 0
+    assert examples.sha256["images_sha256"] != before["images_sha256"]
+    assert examples.sha256["labels_sha256"] == before["labels_sha256"]

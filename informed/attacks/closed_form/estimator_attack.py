@@ -19,7 +19,7 @@ from jaxtyping import Array
 from informed.attacks.attack_row import Facts, Material, NoSettings, OneByOne
 from informed.attacks.closed_form import pipelines
 from informed.attacks.impossible import LimitError, ReconstructionImpossibleError
-from shadow import checks, released
+from shadow import released
 from shadow.tables import Table
 from shadow.threat import Knowledge, Reconstruction, require_told
 
@@ -58,16 +58,17 @@ class EstimatorAttack(OneByOne):
         assert knowledge.fixed is not None
         fixed = knowledge.fixed
         known = features(self.table, fixed.images)
+        self.failures.clear()
         for model in release:
             value, label, certified = known.mean(axis=0), -1, False
             try:
                 row = pipelines.reconstruct_sklearn(model, known, fixed.labels)
-            except (LimitError, checks.FieldError) as error:
-                # The tool could not look, so the attack did not fail.
+            except ValueError as error:
                 self.failures.append(str(error).rstrip("."))
-                value = np.full_like(value, np.nan)
-            except ReconstructionImpossibleError as error:
-                self.failures.append(str(error).rstrip("."))
+                impossible = isinstance(error, ReconstructionImpossibleError)
+                if isinstance(error, LimitError) or not impossible:
+                    # The tool could not look, so the attack did not fail.
+                    value = np.full_like(value, np.nan)
             else:
                 value, certified = row.value, row.certified
                 if row.y is not None and np.size(row.y) == 1:

@@ -119,6 +119,8 @@ def solve(
     # A loss derivative is a mean minus a label, both rounded relative to their size.
     size = max(np.abs(slopes).sum(), np.abs(objective.labels).max(initial=0.0))
     squared = float(share_0 @ share_0)
+    if not np.isfinite(squared):
+        raise ValueError("Expected finite rows, labels and parameters.")
     if not np.sqrt(squared) > _ROUNDING * max(size, np.finfo(np.float64).tiny):
         raise ReconstructionImpossibleError(
             "The target's residual is lost in rounding: the known rows explain the"

@@ -130,13 +130,15 @@ def _checked(width: int, rows: Any, labels: Any) -> tuple[Any, np.ndarray]:
         )
     if not np.isfinite(rows).all():
         raise checks.FieldError("known_rows", "Expected {} without missing values.")
-    labels = np.asarray(labels)
+    labels = np.atleast_1d(labels)
     if len(labels) != rows.shape[0]:
         raise checks.FieldError(
             "known_labels",
             f"Expected {{}} of {rows.shape[0]} rows, one a known row, got"
             f" {len(labels)}.",
         )
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise checks.FieldError("known_labels", "Expected {} without missing values.")
     return rows, labels
 
 

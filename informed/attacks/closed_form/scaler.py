@@ -69,7 +69,7 @@ def read(scaler: Any, known: np.ndarray) -> RowReconstruction | None:
     return RowReconstruction(
         value=row,
         certified=certified,
-        error=np.where(np.isfinite(error), np.maximum(error, rounding), rounding),
+        error=np.maximum(error, rounding),
         by="scaler means",
         why=f"the scaler's means less the known rows; {why}",
     )

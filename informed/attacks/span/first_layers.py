@@ -6,10 +6,11 @@ layers.
 """
 
 import dataclasses
+from collections.abc import Iterator
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from informed.adversary_runs import adversary_runs
 from informed.attacks.quantisation import measure
@@ -34,10 +35,13 @@ class Layer:
     start: Float[np.ndarray, "units features"]
     # Bound on the rounding error of each column's weights.
     deviation: Float[np.ndarray, " features"]
+    transposed: bool = False  # whether theta stores (features, units)
+    # Columns that are zero in D_- and move no weight if they aren't.
+    blind: Bool[np.ndarray, " features"]
 
     def of(self, theta: np.ndarray) -> np.ndarray:
         """Return the (units, features) weights, transposed if theta stores them so."""
-        return _weights(self.part, theta, len(self.deviation))
+        return _weights(self.part, theta, self.transposed)
 
     def released(self, theta: np.ndarray) -> "Layer":
         """Add the rounding of released weights to that of training."""
@@ -59,7 +63,8 @@ def find(
     """Return layers that stay in the span of the records, or why there are none.
 
     Training (A) is run twice on the known records D_-: with the first duplicated, and
-    with another. Both leave the same initial weights off the span of D_-.
+    with another. Both leave the same initial weights off the span of D_-. A third run
+    has the first again, lit where D_- is dark, since a network may not look there.
     The reason is "" if there are layers.
     """
     fixed = knowledge.fixed
@@ -78,15 +83,18 @@ def find(
     parts = [p for p in layout if len(p.shape) == 2 and width in p.shape]
     if not parts:
         return [], "no dense layer meets the records"
-    runs = adversary_runs(knowledge, jax.random.fold_in(key, 1), width=2)
+    runs = adversary_runs(knowledge, jax.random.fold_in(key, 1), width=3)
     # Duplicating a copy of the first record would make no difference.
     others = (known != known[0]).any(axis=1) | (fixed.labels != fixed.labels[0])
-    pair = np.array([0, int(np.argmax(others))])
+    added = np.array([0, int(np.argmax(others)), 0])
+    images, dark = fixed.images[added, None], ~known.any(axis=0)
+    if images[0].size == width:  # not rows of a table, which are encoded
+        images.reshape(3, -1)[2, dark] = np.abs(known).max() or 1.0
     # Unknown randomness is drawn independently, so an unknown theta_0 shows.
-    thetas = runs(fixed.images[pair, None], fixed.labels[pair, None], np.arange(2))
+    thetas = runs(images, fixed.labels[added, None], np.arange(3))
     layers, basis = [], Basis.of(known)
-    for part in parts:
-        first, second = (_weights(part, theta, width) for theta in thetas)
+    for part, transposed in _orientations(parts, width):
+        first, second, lit = (_weights(part, theta, transposed) for theta in thetas)
         change = (first.astype(np.float64) - second) / basis.scale
         off, size = basis.off(change), float(np.linalg.norm(change))
         # Training changed nothing, or moved the layer off the span of its rows.
@@ -94,7 +102,15 @@ def find(
             continue
         free = max(1, width - len(basis))
         deviation = SPREAD * np.sqrt((off**2).sum() / (len(off) * free)) * basis.scale
-        layers.append(Layer(part=part, start=first, deviation=deviation))
+        layers.append(
+            Layer(
+                part=part,
+                start=first,
+                deviation=deviation,
+                transposed=transposed,
+                blind=dark & (lit == first).all(axis=0),
+            )
+        )
     if layers:
         return layers, ""
     return [], (
@@ -104,6 +120,14 @@ def find(
     )
 
 
-def _weights(part: Slice, theta: np.ndarray, width: int) -> np.ndarray:
+def _orientations(parts: list[Slice], width: int) -> Iterator[tuple[Slice, bool]]:
+    """Yield parts with whether they are (features, units); square ones both ways."""
+    for part in parts:
+        for transposed, size in zip((True, False), part.shape, strict=True):
+            if size == width:
+                yield part, transposed
+
+
+def _weights(part: Slice, theta: np.ndarray, transposed: bool) -> np.ndarray:
     weights = np.asarray(part.of(theta))
-    return weights.T if weights.shape[0] == width else weights
+    return weights.T if transposed else weights

@@ -281,8 +281,8 @@ class _Problem:
             return None
         return Completion(
             row=near,
-            certified=True,
-            determined=np.ones(len(near), bool),
+            certified=not self._layer.blind.any(),
+            determined=~self._layer.blind,
             by="training",
             why="training on it gives the layer to its last digits, and it was found on"
             f" levels: {equations} columns more than unknowns",

@@ -99,8 +99,9 @@ class SpanAttack(OneByOne):
         layers, why = first_layers.find(knowledge, known, key)
         if not layers:
             raise NotApplicableError(why)
-        # `first_layers` took two trainings.
-        trainings = 2
+        # `first_layers` took three trainings.
+        trainings = 3
+        self.stumbles.clear()
         trained = self._trainer(knowledge, key)
         for i, theta in enumerate(release.weights):
             row = None
@@ -147,6 +148,13 @@ class SpanAttack(OneByOne):
                 layer.of(theta), known, start=layer.start, deviation=layer.deviation
             )
             completed = lattice.complete(direction, known)
+            if completed is not None and layer.blind.any():
+                completed = dataclasses.replace(
+                    completed,
+                    certified=False,
+                    determined=completed.determined & ~layer.blind,
+                    why="training doesn't look at columns that are zero in all rows",
+                )
             if completed is not None and completed.certified:
                 return completed, 0
             best = best or completed

@@ -129,7 +129,7 @@ class StationaryAttack:
                 f" {params}: its Hessian is computed. Raise most_params.",
             )
         with jax.enable_x64(True):
-            gradients = _gradients(algorithm, fixed)
+            gradients = _gradients(algorithm, fixed, *fixed.sha256.values())
             prior = Prior.of(fixed, knowledge.public)
             spread = self._learned(release, gradients, knowledge, key)
             thetas = bars.bar(
@@ -295,6 +295,9 @@ class Prior:
 
 
 @functools.lru_cache(maxsize=1)
-def _gradients(algorithm: GradientDescent, fixed: Examples) -> PenalisedGradients:
-    """Return the gradients of A on D_-, compiled once for repeated calls."""
+def _gradients(
+    algorithm: GradientDescent, fixed: Examples, *hashes: str
+) -> PenalisedGradients:
+    """Return the gradients of A on D_-, compiled once as long as it is unchanged."""
+    del hashes  # the cache's key: arrays may have been changed in place
     return PenalisedGradients(algorithm, fixed)

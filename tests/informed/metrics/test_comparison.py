@@ -42,6 +42,14 @@ def test_numbers_by_hand(targets):
     assert (row.labels.low, row.labels.high) == pytest.approx(tuple(ends))
 
 
+def test_a_copy_of_a_target_is_no_neighbour_of_it(targets):
+    twice = targets.take(np.array([0, 0, 1, 2]))
+    (exact,) = informed.compare(twice, moved(twice, 0.0)).guesses
+    assert exact.nearer.rate == 1.0
+    with pytest.raises(ValueError, match="all targets are equal"):
+        informed.compare(same := twice.take(slice(0, 2)), moved(same, 0.0))
+
+
 def test_the_interval_is_about_that_of_the_normal_law(rng):
     images = rng.random((400, 2, 2, 1), dtype=np.float32)
     some = shadow.Examples(images=images, labels=np.zeros(400, int), num_classes=1)

@@ -176,6 +176,7 @@ def test_other_models_are_refused_in_one_line_that_lists_what_is_supported(model
     [
         (lambda rows, labels: (rows[:, :3], labels), "known_rows of 4 features"),
         (lambda rows, labels: (rows, labels[1:]), "known_labels of 40 rows"),
+        (lambda rows, labels: (rows, labels * np.inf), "known_labels without missing"),
         (lambda rows, labels: (np.where(rows > 2, np.nan, rows), labels), "missing"),
         (lambda rows, labels: ([["a"] * 4] * 40, labels), "known_rows to be numbers"),
     ],

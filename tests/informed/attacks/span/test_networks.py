@@ -3,6 +3,7 @@
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn import linear_model
@@ -70,7 +71,38 @@ def test_the_first_layer_of_a_network(training, seed, tmp_path):
     assert note == ""
     assert np.array_equal(found.images, parts.test.images)
     assert found.certified.all()
-    assert found.trainings.tolist() == [2, 0, 0, 0]
+    assert found.trainings.tolist() == [3, 0, 0, 0]
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_a_square_layer_that_may_not_see_the_dark_border(masked):
+    """Theta holds the layer as (units, features). Masked, the target's is lit."""
+    side = 16
+    records, seen = letters(0, side=side), np.ones((side, side, 1), np.float32)
+    records.images[:, :, :2] = 0
+    records.images[40:, 3:7, 0] = masked
+    seen[:, :2] = not masked
+
+    def apply(params, images):
+        rows = (images * seen[None]).reshape(len(images), -1)
+        return jnp.tanh(rows @ params["first"].T) @ params["last"]
+
+    victim = shadow.from_functions(
+        lambda key: {
+            "first": jax.random.normal(key, (side**2, side**2)) / side,
+            "last": jax.random.normal(key, (side**2, 2)) / side,
+        },
+        apply,
+        image_shape=(side, side, 1),
+        num_classes=2,
+    )
+    algorithm = shadow.GradientDescent(victim=victim, epochs=20)
+    factory = shadow.Factory(algorithm, records.take(slice(0, 40)), key=KEY)
+    target = records.take(slice(40, 42))
+    attack = span.SpanAttack(config=ROW.settings(trainings=0))
+    found = attack(factory.release(target), factory.knowledge(), key=KEY)
+    assert np.array_equal(found.images, target.images) != masked
+    assert found.certified.tolist() == [not masked] * 2
 
 
 def test_adam_leaves_the_span_and_is_refused(tmp_path):
@@ -183,6 +215,7 @@ def test_levels_are_certain_only_where_another_level_would_show(noise, sure):
             part=part,
             start=start,
             deviation=np.full(size, first_layers.SPREAD * deviation),
+            blind=np.zeros(size, bool),
         )
         direction = span.read(released, known, start=start, deviation=layer.deviation)
         found, _ = search(
