@@ -71,13 +71,6 @@ class Factory:
         if self.width is not None:
             checks.at_least("width", self.width, 1)
         self._check(self.fixed)
-        public = self.algorithm.capabilities.public
-        if self.start is not None and "initialisation" not in public:
-            raise checks.FieldError(
-                "start",
-                "{} is a public theta_0, and this training draws a secret one for each"
-                " model. Leave it out, or train from a shared initialisation.",
-            )
         implementation = str(jax.random.key_impl(self.key))
         if "threefry" not in implementation:
             raise checks.FieldError(

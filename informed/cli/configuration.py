@@ -77,7 +77,7 @@ def _parsed(
     except AttributeError as error:  # what ml_collections raises for unknown fields
         hint = str(error).strip("'\"").replace("\\n", " ").replace("\n", " ")
         raise ValueError(f"Unknown configuration field: {hint}") from error
-    except Exception as error:  # anything that the user's file may raise
+    except (Exception, SystemExit) as error:  # anything the user's file may raise
         group = re.search(r"Could not override field '(\w+)'", str(error))
         line = f"{file} could not be read as a configuration: {checks.named(error)}"
         if group:

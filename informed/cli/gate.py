@@ -121,6 +121,8 @@ def _of_run(results: Mapping[str, Any]) -> Iterator[_Row]:
             models, rate, row["mse"], results["mean_image_mse"]
         )
         why = f"learned too little from {models} shadow models" if few else ""
+        if words.above_bound(row, len(results["attacks"])):
+            why = "did better than the bound of the declared noise allows"
         yield name, why, rate
     asked = results.get("configuration", {}).get("attacks", {})
     for name in asked.keys() - results["attacks"].keys():

@@ -230,4 +230,5 @@ def _attack(experiment: Experiment, name: str, paths: Paths, *, progress: bool) 
             for f in dataclasses.fields(reconstruction)
         }
         known = {key: np.asarray(v) for key, v in values.items() if v is not None}
+        stage.note()  # raises if another run is at this stage in the same folder
         files.write_arrays(paths.workdir / output, **known)

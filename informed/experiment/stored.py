@@ -74,7 +74,8 @@ class Stage:
     def __init__(
         self, folder: Address, name: str, record: Record, *, outputs: Sequence[str]
     ) -> None:
-        self._place, self._name, self.record = places.at(folder), name, record
+        self._folder, self._place = folder, places.at(folder)
+        self._name, self.record = name, record
         self.done, self.progress, self.wall_s = False, False, 0.0
         self._accepted: list[str] = []
         content = self._place.get(_file(name))
@@ -127,7 +128,13 @@ class Stage:
         self._write(done=True)
 
     def note(self) -> None:
-        """Record the time until now, so that an interruption doesn't lose it."""
+        """Record the time until now, so that an interruption doesn't lose it.
+
+        Raises: ConfigurationMismatchError, VersionMismatchError: another run has begun
+          the stage since, under another record.
+        """
+        there = Stage.read(self._folder, self._name)
+        _require(there, self._folder, self._name, self.record)
         self.progress = True
         now = time.monotonic()
         self.wall_s, self._clock = self.wall_s + now - self._clock, now

@@ -15,6 +15,7 @@ import numpy as np
 
 from dp import rero
 from informed.metrics import PERCENTILES, Neighbours
+from informed.report import words
 from shadow import files
 
 
@@ -101,6 +102,8 @@ def table(results: Mapping[str, Any]) -> str:
     lines = [f"{'average MSE per pixel':<28}{results['num_targets']} test targets"]
     for name, row in results["attacks"].items():
         lines += _of_attack(name, row, results["num_targets"])
+        if words.above_bound(row, len(results["attacks"])):
+            lines.append("    ABOVE ITS BOUND: training doesn't add the declared noise")
     lines += [
         f"  {'nearest-neighbour oracle':<26}{results['nn_oracle_mse']:>8.5f}",
         f"  {'mean image':<26}{results['mean_image_mse']:>8.5f}",

@@ -55,14 +55,18 @@ def report(
         "preflight": None,
         **_judged(run),
         "records": rows,
-        "bounds": {"rows": [], "why_not": "a report plays nothing"},
+        "bounds": {
+            "rows": [],
+            "privacy": run.results["configuration"]["training"].get("privacy"),
+            "why_not": "a report plays nothing",
+        },
         "enough_minutes": None,
         "configuration": run.results["configuration"],
         "versions": {
             name: str(version)
             for name, version in run.results["versions"]["packages"].items()
         },
-        "again": f"informed run --workdir={workdir}   # with this configuration\n"
+        "again": f"informed run --config=FILE --workdir={workdir}   # as above\n"
         f"informed report {workdir}",
         "seconds": round(run.results["wall_s"] + time.monotonic() - started, 1),
     }
@@ -114,11 +118,14 @@ class _Run:
 def _judged(run: _Run) -> dict[str, Any]:
     """Return the rows of attacks and of baselines."""
     known = run.targets, run.pool, run.baselines
+    attacks = []
+    for trial in run.trials:
+        models = run.results["attacks"][trial.name]["shadow_models"]
+        more = {"needs_minutes": None, "shadow_models": models}
+        attacks.append(judging.judge(trial, *known) | more)
     return {
         "baselines": [judging.summary(b) for b in run.baselines],
-        "attacks": [
-            judging.judge(t, *known) | {"needs_minutes": None} for t in run.trials
-        ],
+        "attacks": attacks,
     }
 
 

@@ -126,10 +126,11 @@ def verdict(values: Values) -> str:
     if all(untaught(values, row) for row in rated(values)):
         enough = values["enough_minutes"]
         again = "more `--minutes`" if enough is None else f"`--minutes {enough}`"
+        if values.get("kind") == "run":
+            again = "more of them (`--config.shadow.count`)"
         return (
             f"No verdict: {best['name']} read nothing, but it learned too little from"
-            f" {values['subject']['shadow_models']:,} shadow models. Run again with"
-            f" {again}."
+            f" {_taught_by(values, best):,} shadow models. Run again with {again}."
         )
     return (
         f"Nothing was read out of {success['trials']} {things}; the strongest attack"
@@ -199,10 +200,10 @@ def unfinished(values: Values) -> list[str]:
             continue
         if tried and row["finished"] >= planned:
             if row["success"] and untaught(values, row):
-                models = values["subject"]["shadow_models"]
                 lines.append(
-                    f"{row['name'].capitalize()} learned too little from {models:,}"
-                    " shadow models. Nothing follows from that."
+                    f"{row['name'].capitalize()} learned too little from"
+                    f" {_taught_by(values, row):,} shadow models. Nothing follows from"
+                    " that."
                 )
             continue
         name, needs, cost = row["name"].capitalize(), row.get("needs_seconds"), ""
@@ -252,13 +253,18 @@ def untaught(values: Values, row: Values) -> bool:
     Then its failure shows nothing: it had few shadow models, or guesses worse (in MSE)
     than the mean record, which needs no model.
     """
-    models = values["subject"].get("shadow_models", 0)
+    models = _taught_by(values, row)
     if not models or row["trainings"] != models:
         return False
     errors = {b["name"]: b["mse_median"] for b in values.get("baselines", ())}
     return learned_too_little(
         models, row["success"], row["mse_median"], errors.get("mean record")
     )
+
+
+def _taught_by(values: Values, row: Values) -> int:
+    """Return how many shadow models an attack had, if it learned from them."""
+    return int(row.get("shadow_models", values["subject"].get("shadow_models", 0)))
 
 
 def learned_too_little(
@@ -349,6 +355,13 @@ def broken(bounds: Values | None) -> bool:
     """Return whether an attack exceeded a bound, by more than chance."""
     rows = (bounds or {}).get("rows", [])
     return any(row["violation"] * len(rows) < _CHANCE for row in rows)
+
+
+def above_bound(row: Values, attacks: int) -> bool:
+    """Return whether one of a run's attacks exceeded a bound, by more than chance."""
+    chance = row.get("label_violation")
+    few = chance is not None and chance * attacks < _CHANCE
+    return few or bool(row.get("roc_violations"))
 
 
 def _bounded(values: Values) -> list[str]:

@@ -293,9 +293,3 @@ def test_other_generators_are_refused(split, victim):
         shadow.Factory(
             algorithm=descent, fixed=split.fixed, key=jax.random.key(0, impl="rbg")
         )
-
-
-def test_a_public_theta_0_for_secret_ones_is_refused(make):
-    secret = make(initialisation="random")
-    with pytest.raises(ValueError, match="start is a public theta_0"):
-        dataclasses.replace(secret, start=make().initialisation)

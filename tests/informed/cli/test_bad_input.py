@@ -76,7 +76,11 @@ def test_a_missing_extra_is_named_before_the_first_model(tmp_path, capsys, monke
 
 @pytest.mark.parametrize(
     ("text", "named"),
-    [("import nothing_such", "nothing_such"), ("def get_config(:", "SyntaxError")],
+    [
+        ("import nothing_such", "nothing_such"),
+        ("def get_config(:", "SyntaxError"),
+        ("raise SystemExit(0)", "SystemExit: 0"),
+    ],
 )
 def test_a_configuration_that_fails_to_import_is_one_line(
     tmp_path, capsys, text, named

@@ -37,8 +37,8 @@ def audit(*rows, asked=20):
     }
 
 
-def run(shadow_models=4000, mse=0.01, **successes):
-    trained = {"shadow_models": shadow_models, "mse": mse}
+def run(shadow_models=4000, mse=0.01, chance=None, **successes):
+    trained = {"shadow_models": shadow_models, "mse": mse, "label_violation": chance}
     attacks = {
         name: {"closer_than_oracle": rate, **trained}
         for name, rate in successes.items()
@@ -88,6 +88,7 @@ FAILING = {
     "kernel learned too little from 199 shadow": run(kernel=rate(0), shadow_models=199),
     "reconn learned too little from 4000 shadow": run(reconn=rate(0), mse=0.07),
     "reconn learned too little": run(reconn=rate(0), mse=float("nan")),
+    "kernel did better than the bound": run(kernel=rate(0), chance=1e-6),
     "kernel was evaluated on no record": run(kernel=rate(0) | {"trials": 0}),
     "kernel was not tried": run(reconn=rate(0))
     | {"configuration": {"attacks": {"reconn": {}, "kernel": {"targets": None}}}},
@@ -111,7 +112,7 @@ def test_what_was_not_shown_to_be_below_the_limit_fails(why):
         run(reconn=rate(0), kernel=rate(2))
         | {"configuration": {"attacks": {"reconn": {}, "inversion": {"targets": 0}}}},
         run(kernel=rate(2), shadow_models=20),
-        run(kernel=rate(2), inversion=rate(0), mse=0.06),
+        run(kernel=rate(2), inversion=rate(0), mse=0.06, chance=0.03),
     ],
 )
 def test_the_limit_itself_passes(values):

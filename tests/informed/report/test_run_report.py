@@ -32,6 +32,20 @@ def test_a_report_refuses_stores_that_were_made_again(tmp_path, split):
             run_report._require_evaluated(folder, released=store)
 
 
+def test_a_run_overtaken_by_another_in_its_folder_writes_nothing(tmp_path):
+    one, other = (Record.of({"clouds": number}) for number in (1, 2))
+    stage = Stage(tmp_path, "attack-one", one, outputs=[])
+    running = stage.running()
+    running.__enter__()
+    with Stage(tmp_path, "attack-one", other, outputs=[]).running():
+        pass
+    with pytest.raises(ConfigurationMismatchError, match="clouds"):
+        stage.note()  # what an attack does before it writes
+    with pytest.raises(ConfigurationMismatchError, match="clouds"):
+        running.__exit__(None, None, None)
+    assert Stage.read(tmp_path, "attack-one")["done"]
+
+
 FEW = [
     *SMALL,
     "--config.shadow.count=64",

@@ -64,6 +64,10 @@ def test_a_learned_attack_that_learned_too_little_shows_nothing(models, error, e
     assert any("learned too little" in line for line in words.unfinished(values))
     with pytest.raises(gate.GateFailedError, match="kernel learned too little"):
         gate.require(values, 0.2)
+    # A run's attack may learn from fewer than there are.
+    values["attacks"][0]["shadow_models"] = models
+    values["subject"]["shadow_models"] = 9000
+    assert f"from {models} shadow models" in words.verdict(values)
     # Another attack that learns nothing from shadow models decides.
     values["attacks"].append(attack("inversion", NONE, trainings=5000))
     assert words.verdict(values).startswith("Nothing was read out of 20 records;")
