@@ -197,7 +197,11 @@ def _command(argv: Sequence[str] | None) -> None:
         sys.exit(getattr(error, "exit_code", 2))
     except KeyboardInterrupt:
         on = arguments.command != "audit" or bool(arguments.out)
-        what = "the same command goes on from here" if on else "nothing was kept"
+        what = (
+            "the same command goes on with what is finished"
+            if on
+            else "nothing was kept"
+        )
         print(f"\nInterrupted; {what}.", file=sys.stderr)
         sys.exit(130)
 

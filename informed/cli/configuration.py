@@ -60,6 +60,11 @@ def values(overrides: Sequence[str]) -> dict[str, Any]:
             "Expected --config=FILE, such as --config=configs/digits.py, or the name of"
             " one that is shipped, such as --config=digits."
         )
+    if not isinstance(parsed.config, ConfigDict):
+        raise ValueError(
+            f"Expected get_config() of {file} to return a ConfigDict,"
+            f" got {type(parsed.config).__name__}."
+        )
     return parsed.config.to_dict()
 
 

@@ -65,7 +65,8 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     if arguments.json:
         print(json.dumps(results))
     else:
-        print(f"{report.table(results)}\n{'picture':<28}{results['picture']}")
+        picture = workdir / Path(results["picture"]).name  # the folder may have moved
+        print(f"{report.table(results)}\n{'picture':<28}{picture}")
     if max_success is not None:
         gate.require(results, max_success)
 
@@ -87,7 +88,15 @@ def _attack_weights_alone(
     config = values(rest if arguments.config else ["--config=kkt", *rest])
     more = {}
     if weights:
-        config["data"] |= {"name": str(data), "classes": "all"}
+        for name in ("data.name", "victim", "training"):
+            if any(word.startswith(f"--config.{name}") for word in rest):
+                raise ValueError(
+                    f"--weights are of a network that was trained already; leave out"
+                    f" --config.{name}."
+                )
+        config["data"]["name"] = str(data)
+        if not any(word.startswith("--config.data.classes=") for word in rest):
+            config["data"]["classes"] = "all"
         more["weights"] = Path(weights)
     experiment = importlib.import_module(_WEIGHTS_ALONE[arguments.command])
     if arguments.command == "bilevel":

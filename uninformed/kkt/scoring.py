@@ -121,8 +121,10 @@ def evaluate(
         )
     mean = images.mean if experiment.data.mean_known else None
 
-    def recovered(name: str, points: np.ndarray, share: float = 1.0) -> dict[str, Any]:
-        counts = matched(images, points, mean, share).summary()
+    def summary(points: np.ndarray, share: float = 1.0) -> dict[str, Any]:
+        return matched(images, points, mean, share).summary()
+
+    def recovered(name: str, counts: Mapping[str, Any]) -> dict[str, Any]:
         both = ("recovered", "held_out_recovered")
         return {f"{name}_{count}": counts[count] for count in both}
 
@@ -135,22 +137,31 @@ def evaluate(
     visible = as_seen(experiment.attack, network)
     residual, layer_residuals = at_truth(experiment, images, visible)
     everything = together(images, trials)
-    pooled = matched(images, everything, mean).summary()
-    looks = {"": matches.summary()}
+    pooled = summary(everything)
+    layer = summary(model_inversion.first_layer(network))
+    inverted, voted = summary(prototypes), summary(chosen.points, _VOTING)
+    looks = {
+        "": matches.summary(),
+        "By votes of candidates, ": voted,
+        "By the first layer's weights alone, ": layer,
+        "By model inversion alone, ": inverted,
+    }
     if len(trials) > 1:
         looks["By all runs together, "] = pooled
     zero = {"_recovered": 0, "_held_out_recovered": 0}
-    of_runs = [zero if diverged(run) else recovered("", run.points) for run in trials]
+    of_runs = [
+        zero if diverged(run) else recovered("", summary(run.points)) for run in trials
+    ]
     by_run = {f"runs{name}": [counts[name] for counts in of_runs] for name in zero}
     results: dict[str, Any] = {
         "verdict": candidates.verdict(looks),
         **_rounded("", matches.summary()),
-        **recovered("first_layer", model_inversion.first_layer(network)),
-        **recovered("model_inversion", prototypes),
+        **recovered("first_layer", layer),
+        **recovered("model_inversion", inverted),
         **by_run,
         **{name.replace("runs", "oracle"): max(of) for name, of in by_run.items()},
         "diverged": lost,
-        **recovered("voted", chosen.points, _VOTING),
+        **recovered("voted", voted),
         **_rounded("pooled_", pooled),
         "pooled_candidates": len(everything),
         "distinct": len(_merged(images, [chosen], 0.95)),

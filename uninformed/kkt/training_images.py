@@ -120,16 +120,19 @@ def given(config: PointsConfig, data_dir: str | None = None) -> VictimImages:
 
     An .npz file may hold the array `mean`, which that program subtracted from them.
 
-    Raises: FieldError: see `load`; a mean of another shape.
+    Raises: FieldError: see `load`; a mean of another shape, or not of pixels.
     """
     images = load(config, data_dir)
     shape = images.images.shape[1:]
     mean = np.zeros(shape, np.float32)
     if config.name.endswith(".npz"):
         mean = files.read_arrays(config.name).get("mean", mean).astype(np.float32)
-    if mean.size != np.prod(shape):
+    # Not in another order, such as PyTorch's of (channels, height, width).
+    shapes = [shape, (np.prod(shape),)] + [shape[:2]] * (shape[2] == 1)
+    if mean.shape not in shapes or not ((mean >= 0) & (mean <= 1)).all():
         raise checks.FieldError(
             "name",
-            f"{{}} is {config.name!r}, whose mean has shape {mean.shape}, not {shape}.",
+            f"{{}} is {config.name!r}, whose mean has shape {mean.shape}, and values of"
+            f" {mean.min():g} to {mean.max():g}. Expected {shape} in [0, 1].",
         )
     return dataclasses.replace(images, shift=mean.reshape(shape))

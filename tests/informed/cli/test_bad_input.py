@@ -80,6 +80,7 @@ def test_a_missing_extra_is_named_before_the_first_model(tmp_path, capsys, monke
         ("import nothing_such", "nothing_such"),
         ("def get_config(:", "SyntaxError"),
         ("raise SystemExit(0)", "SystemExit: 0"),
+        ("def get_config():\n    return {}", "a ConfigDict, got dict"),
     ],
 )
 def test_a_configuration_that_fails_to_import_is_one_line(

@@ -124,6 +124,15 @@ def test_weights_and_data_come_together(option, tmp_path, capsys):
     assert "--weights and --data together" in capsys.readouterr().err
 
 
+def test_settings_of_a_training_that_is_over_are_refused(theirs, tmp_path, capsys):
+    arguments = ["--weights=victim.safetensors", "--data=mine.npz", "--workdir=runs"]
+    with pytest.raises(SystemExit):
+        cli.main(
+            ["kkt", *arguments, "--config=kkt:digits", "--config.victim.outputs=7"]
+        )
+    assert "leave out --config.victim" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_weights_of_another_program_are_attacked_as_ours(theirs, tmp_path, capsys):
     ours = scoring.run(theirs[0], tmp_path)

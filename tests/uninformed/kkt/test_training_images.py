@@ -61,3 +61,19 @@ def test_another_program_sees_pixels_less_the_mean_of_the_file(tmp_path, digits)
     np.savez(config.name, **arrays, mean=np.zeros(3))
     with pytest.raises(ValueError, match=r"^name is .* whose mean has shape \(3,\)"):
         training_images.given(config)
+
+
+def test_a_mean_in_another_layout_is_refused(tmp_path, rng):
+    images = rng.random((60, 6, 5, 3), dtype=np.float32)
+    config = training_images.PointsConfig(
+        name=str(tmp_path / "mine.npz"), classes="all", points=10, held_out=40
+    )
+    arrays = {"images": images, "labels": np.arange(60) % 2}
+    mean = images.mean(axis=0)
+    for given in (mean, mean.ravel()):
+        np.savez(config.name, **arrays, mean=given)
+        assert np.array_equal(training_images.given(config).shift, mean)
+    for wrong in (mean.transpose(2, 0, 1), 255 * mean):
+        np.savez(config.name, **arrays, mean=wrong)
+        with pytest.raises(ValueError, match="whose mean has shape"):
+            training_images.given(config)
