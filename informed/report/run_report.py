@@ -47,6 +47,7 @@ def report(
     ids = np.asarray(run.released.array("test_indices"))
     verdicts = [judging.verdict(t, targets, pool, baselines) for t in trials]
     least = judging.thresholds(baselines)
+    privacy = run.results["configuration"]["training"].get("privacy", {})
     rows, order = ranked_records.rank(targets, ids, trials, verdicts, least)
     values = {
         "schema": VERSION,
@@ -57,7 +58,11 @@ def report(
         "records": rows,
         "bounds": {
             "rows": [],
-            "privacy": run.results["configuration"]["training"].get("privacy"),
+            "privacy": {
+                name: value
+                for name, value in privacy.items()
+                if isinstance(value, int | float)
+            },
             "why_not": "a report plays nothing",
         },
         "enough_minutes": None,

@@ -43,6 +43,8 @@ _MOST_TRIES = 8
 _LEAST_SHARE = 0.5
 # Signs by which all pixels are moved at once, and most of them that are moved alone.
 _SIGNS, _MOST_ALONE = 2, 32
+# A mirror image may be so far outside of the range of known values, as a share of it.
+_BEYOND = 0.1
 # If the probability that free pixels are so near to levels by chance is below this, the
 # images are exact on condition that the target's pixels are levels.
 _CHANCE = 1e-9
@@ -244,13 +246,18 @@ def _has_rival(
 ) -> bool:
     """Return whether a mirror image of the candidate explains theta too.
 
-    Mirror images are flipped, of negated values, or negatives. With two classes the
-    other label is tried too.
+    Mirror images are flipped, of negated values, or negatives; those far outside of the
+    known images' range are no records. With two classes the other label is tried too.
     """
-    labels, least = problem.space.labels, problem.config.exact_mse
-    mirrored = [np.flip(images, 1), np.flip(images, 2), -images]
-    mirrored.append(sum(problem.known.range) - images)
-    apart = [rival for rival in mirrored if np.mean((rival - images) ** 2) > least]
+    labels, (low, high) = problem.space.labels, problem.known.range
+    room = _BEYOND * (high - low)
+    mirrored = [np.flip(images, 1), np.flip(images, 2), -images, low + high - images]
+    apart = [
+        rival
+        for rival in mirrored
+        if np.mean((rival - images) ** 2) > problem.config.exact_mse
+        and low - room <= rival.min() <= rival.max() <= high + room
+    ]
     rivals = [(rival, labels) for rival in apart]
     if problem.known.labels.max() == 1:
         rivals += [(rival, 1 - labels) for rival in apart]
