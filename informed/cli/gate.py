@@ -116,6 +116,8 @@ def _of_audit(values: Mapping[str, Any]) -> Iterator[_Row]:
 def _of_run(results: Mapping[str, Any]) -> Iterator[_Row]:
     """Yield the configured attacks, from a run's results.json."""
     for name, row in results["attacks"].items():
+        if row.get("sees") == "nothing":  # the mean image shows nothing about a release
+            continue
         rate, models = row["closer_than_oracle"], row["shadow_models"]
         few = words.learned_too_little(
             models, rate, row["mse"], results["mean_image_mse"]

@@ -88,6 +88,7 @@ FAILING = {
     "kernel learned too little from 199 shadow": run(kernel=rate(0), shadow_models=199),
     "reconn learned too little from 4000 shadow": run(reconn=rate(0), mse=0.07),
     "reconn learned too little": run(reconn=rate(0), mse=float("nan")),
+    "0.3: no attack was evaluated": {"attacks": {"mean_image": {"sees": "nothing"}}},
     "kernel did better than the bound": run(kernel=rate(0), chance=1e-6),
     "kernel was evaluated on no record": run(kernel=rate(0) | {"trials": 0}),
     "kernel was not tried": run(reconn=rate(0))
