@@ -43,6 +43,7 @@ _MOST_TRIES = 8
 _LEAST_SHARE = 0.5
 # Signs by which all pixels are moved at once, and most of them that are moved alone.
 _SIGNS, _MOST_ALONE = 2, 32
+_TINY = np.finfo(float).tiny
 # A mirror image may be so far outside of the range of known values, as a share of it.
 _BEYOND = 0.1
 # If the probability that free pixels are so near to levels by chance is below this, the
@@ -132,7 +133,7 @@ def noise_of(published: Published, rounding: float) -> Independent:
     params = len(published.theta)
     floor = np.sqrt(rounding / params)
     # If training rounds its weights, the measured rounding may be zero.
-    size = np.sqrt(np.mean(published.theta**2)) or np.finfo(float).tiny
+    size = np.sqrt(np.mean(published.theta**2)) or _TINY
     deviations = np.full(params, max(floor, np.finfo(float).eps * size))
     if published.deviations is not None:
         deviations = np.hypot(deviations, published.deviations)
@@ -185,7 +186,7 @@ def _with_effect(
         thetas = problem.runs.thetas(runs, np.tile(space.labels, (len(runs), 1)))
         change = noise.whiten(thetas[1:] - thetas[0])
         promised = (along * scales).T
-        lengths = np.maximum(np.sum(promised**2, axis=1), np.finfo(float).tiny)
+        lengths = np.maximum(np.sum(promised**2, axis=1), _TINY)
         shares = np.sum(change * promised, axis=1) / lengths
         loud = np.sum(change**2, axis=1) > silence
         # Above the noise, measured changes are better than the slopes.
@@ -209,9 +210,10 @@ def _moves_with_pixels(
 ) -> bool:
     """Return whether theta moves with every pixel alone, up and down by `step`.
 
-    Slopes don't show where training clips a pixel, nor that it never looks at one. So
-    all pixels are moved together at first, up or down by random signs. The pixels whose
-    predicted effect is missing most are then moved alone.
+    Pixels that stay black or are known don't count. Slopes don't show where training
+    clips a pixel, nor that it never looks at one. So all pixels are moved together at
+    first, up or down by random signs. Those whose predicted effect is missing most are
+    then moved alone.
     """
     space = problem.space
     error = np.sqrt(problem.config.exact_mse)
@@ -226,13 +228,18 @@ def _moves_with_pixels(
         thetas = problem.runs.thetas(tried, labels)
         return noise.whiten(thetas[1:] - thetas[0])
 
-    effects = slopes.matrix @ space.by_pixel(slopes.directions)
-    missing = error * signs @ effects.T - changes(error * signs)
-    lengths = error * np.sum(effects**2, axis=0)
-    shares = np.mean(signs * (missing @ effects), axis=0)
-    shares = np.divide(shares, lengths, out=np.ones_like(shares), where=lengths > 0)
-    shares[space.black] = -np.inf
-    suspects = np.argsort(-shares)[: min(_MOST_ALONE, int(np.sum(~space.black)))]
+    pixels = space.by_pixel(slopes.directions)
+    predicted = error * (signs @ pixels.T) @ slopes.matrix.T
+    missing = (predicted - changes(error * signs)) @ slopes.matrix @ pixels
+    # The squared length of each pixel's slopes, up to a common factor.
+    lengths = np.einsum("ij,ij->j", pixels, slopes.gram @ pixels)
+    shares = np.mean(signs * missing, axis=0) / np.maximum(lengths, _TINY)
+    shares[lengths <= 0] = np.inf
+    settled, known = space.black, problem.published.known
+    if known is not None:
+        settled = settled | known.mask.ravel()
+    shares[settled] = -np.inf
+    suspects = np.argsort(-shares)[: min(_MOST_ALONE, int(np.sum(~settled)))]
     alone = np.zeros((len(suspects), images.size))
     alone[np.arange(len(suspects)), suspects] = step
     level = np.full_like(noise.deviations, np.sqrt(rounding / len(noise.deviations)))
