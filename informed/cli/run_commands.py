@@ -141,12 +141,13 @@ def folder(workdir: str) -> Path:
 
     Raises: ValueError: it is an address, such as that of a bucket.
     """
-    if not isinstance(places.at(workdir), places.Folder):
+    place = places.at(workdir)
+    if not isinstance(place, places.Folder):
         raise ValueError(
             f"Expected --workdir to be a folder, got {workdir!r}. Only shadow models"
             f" lie in buckets: --shadow={workdir}."
         )
-    return Path(workdir)
+    return place.path
 
 
 def _attacks(*, as_json: bool) -> str:
