@@ -182,7 +182,8 @@ def clipped_sum_traced(
       clip_norm, weights: those of `clipped_sum`.
     Returns: like params, in float32 at least, as a rounded sum could move further than
       C; NaN where a gradient isn't finite.
-    Raises: ValueError: clip_norm isn't > 0 and finite, or other weights.
+    Raises: ValueError: clip_norm isn't > 0 and finite, or the weights have
+      another length.
     """
     domain.finite_above("clip_norm", clip_norm, 0)
     examples = jax.tree.map(jnp.asarray, examples)  # their rows are taken in a loop

@@ -52,10 +52,10 @@ def best_order(given):
 
 def discrete(given):
     points, mass = np.array(given["points"]), np.array(given["probs"])
-    found = priors.discrete(np.abs(points[:, None] - points), mass, given["eta"])
+    log_kappas = priors.discrete(np.abs(points[:, None] - points), mass, given["eta"])
     return {
-        "center_in_support": math.exp(found.in_support),
-        "upper_2eta": math.exp(found.anywhere),
+        "center_in_support": math.exp(log_kappas.in_support),
+        "upper_2eta": math.exp(log_kappas.anywhere),
     }
 
 

@@ -41,10 +41,11 @@ _MOST_TRIES = 8
 # Theta moves along a direction if it changes by at least this share of what the slopes
 # predict. A direction with correct slopes has about 1, one without effect 0 plus noise.
 _LEAST_SHARE = 0.5
-# Signs by which all pixels are moved at once, and most of them that are moved alone.
+# Random patterns of signs by which all pixels are moved together, each also negated;
+# largest number of pixels that are then moved alone.
 _SIGNS, _MOST_ALONE = 2, 32
 _TINY = np.finfo(float).tiny
-# A mirror image may be so far outside of the range of known values, as a share of it.
+# How far outside the range of known values a mirror image may lie, as a share of it.
 _BEYOND = 0.1
 # If the probability that free pixels are so near to levels by chance is below this, the
 # images are exact on condition that the target's pixels are levels.
@@ -237,7 +238,7 @@ def _moves_with_pixels(
     shares[lengths <= 0] = np.inf
     settled, known = space.black, problem.published.known
     if known is not None:
-        settled = settled | known.mask.ravel()
+        settled = settled | np.tile(known.mask.ravel(), len(space.labels))
     shares[settled] = -np.inf
     suspects = np.argsort(-shares)[: min(_MOST_ALONE, int(np.sum(~settled)))]
     alone = np.zeros((len(suspects), images.size))

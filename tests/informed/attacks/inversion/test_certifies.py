@@ -61,10 +61,10 @@ def test_a_column_that_theta_does_not_tell_is_not_certified(hidden, rng):
     values = rng.uniform(size=(_KNOWN + 1, _COLUMNS))
     values[:, 0] = 0.0
     values[[0, _KNOWN], 0] = 0.015, 0.05
-    truth, found = _invert(_training(_blind if hidden else _mixed), values)
-    apart = (found.images - truth).ravel() ** 2
+    truth, answer = _invert(_training(_blind if hidden else _mixed), values)
+    apart = (answer.images - truth).ravel() ** 2
     assert apart[1:].max() < 1e-6
-    assert found.certified.all() != hidden
+    assert answer.certified.all() != hidden
     assert (apart[0] > 1e-3) == hidden
 
 
@@ -85,8 +85,8 @@ def test_what_curvature_does_not_show_is_not_certified(sees, first, rng):
     values = rng.uniform(0.2, 0.8, size=(_KNOWN + 1, _COLUMNS))
     values[:, 0] *= sees is not _blind
     values[_KNOWN, 0] = first
-    _, found = _invert(_training(sees), values)
-    assert not found.certified.any()
+    _, answer = _invert(_training(sees), values)
+    assert not answer.certified.any()
 
 
 def test_a_candidate_of_which_nothing_is_known_is_passed_over():

@@ -100,9 +100,9 @@ def test_a_square_layer_that_may_not_see_the_dark_border(masked):
     factory = shadow.Factory(algorithm, records.take(slice(0, 40)), key=KEY)
     target = records.take(slice(40, 42))
     attack = span.SpanAttack(config=ROW.settings(trainings=0))
-    found = attack(factory.release(target), factory.knowledge(), key=KEY)
-    assert np.array_equal(found.images, target.images) != masked
-    assert found.certified.tolist() == [not masked] * 2
+    answer = attack(factory.release(target), factory.knowledge(), key=KEY)
+    assert np.array_equal(answer.images, target.images) != masked
+    assert answer.certified.tolist() == [not masked] * 2
 
 
 def test_adam_leaves_the_span_and_is_refused(tmp_path):
