@@ -170,7 +170,7 @@ def _opacus(values: Mapping[str, Any]) -> History:
         raise domain.FieldError(
             "history",
             "Expected {} to be a list of (noise multiplier, sample rate, steps) with at"
-            f" least one step of training, got {_short(history)}.",
+            f" least one step of training, got {history!r:.80}.",
         )
     sigmas, rates = (
         [_number("history", entry[i]) for entry in history] for i in (0, 1)
@@ -313,7 +313,7 @@ def _over_steps(field: str, value: Any) -> list[tuple[int, float]]:
         return [(0, _number(field, value))]
     if not all(isinstance(one, list | tuple) and len(one) == 2 for one in value):
         raise domain.FieldError(
-            field, f"Expected {{}} to be (step, value) pairs, got {_short(value)}."
+            field, f"Expected {{}} to be (step, value) pairs, got {value!r:.80}."
         )
     steps = [_number(field, step) for step, _ in value]
     domain.require(field, steps[0], steps[0] == 0, "to begin at step 0")
@@ -327,7 +327,7 @@ def _number(field: str, value: Any) -> float:
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise domain.FieldError(
-            field, f"Expected {{}} to be made of numbers, got {_short(value)}."
+            field, f"Expected {{}} to be made of numbers, got {value!r:.80}."
         )
     return float(domain.finite(field, value))
 
@@ -337,11 +337,6 @@ def _count(field: str, value: Any) -> int:
     whole = number >= 1 and number == int(number)
     domain.require(field, value, whole, "a whole number >= 1")
     return int(number)
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) < 80 else f"{text[:77]}..."
 
 
 def from_event(event: DpEvent, *, relation: str) -> Guarantee:
@@ -361,12 +356,7 @@ def from_event(event: DpEvent, *, relation: str) -> Guarantee:
 def _as_sampled(part: Guarantee) -> PoissonGaussian | None:
     """Return the part as Poisson sampling, full batches as q = 1; None: neither."""
     if isinstance(part, Gaussian) and not isinstance(part.noise_multiplier, tuple):
-        return PoissonGaussian(
-            noise_multiplier=part.noise_multiplier,
-            sampling_probability=1.0,
-            steps=part.steps,
-            relation=part.relation,
-        )
+        return _sampled(part.noise_multiplier, 1.0, part.steps, part.relation)
     return part if isinstance(part, PoissonGaussian) else None
 
 
@@ -391,18 +381,15 @@ def _part(event: DpEvent, steps: int, relation: str) -> Guarantee:
         return Gaussian(noise_multiplier=sigma, steps=steps, relation=relation)
     if isinstance(event, dp_event.LaplaceDpEvent) and steps == 1:
         moved = 2.0 if relation == "replace_one" else 1.0
+        domain.finite_above("noise_multiplier", event.noise_multiplier, 0)
         return Laplace(eps=moved / event.noise_multiplier, relation=relation)
     if isinstance(event, dp_event.ZCDpEvent) and not event.xi:
         return ZeroConcentratedDP(rho=steps * event.rho, relation=relation)
     inner = getattr(event, "event", None)
     if isinstance(inner, dp_event.GaussianDpEvent):
         if isinstance(event, dp_event.PoissonSampledDpEvent):
-            return PoissonGaussian(
-                noise_multiplier=inner.noise_multiplier,
-                sampling_probability=event.sampling_probability,
-                steps=steps,
-                relation=relation,
-            )
+            q = event.sampling_probability
+            return _sampled(inner.noise_multiplier, q, steps, relation)
         if isinstance(event, dp_event.SampledWithoutReplacementDpEvent):
             return FixedSizeGaussian(
                 noise_multiplier=inner.noise_multiplier,

@@ -332,6 +332,13 @@ class Composition(Amplified):
     parts: tuple[PoissonGaussian, ...]
 
     def __post_init__(self) -> None:
+        for part in self.parts:
+            if not isinstance(part, PoissonGaussian):
+                raise domain.FieldError(
+                    "parts",
+                    "Expected {} to be PoissonGaussian, which full batches are with"
+                    f" sampling_probability=1; got {type(part).__name__}.",
+                )
         names = sorted({part.relation for part in self.parts})
         domain.require("parts", names, len(names) == 1, "of one relation")
 

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from scipy import special
 
 from dp import bounds, domain, poisson
-from dp.domain import Number, Numbers
+from dp.domain import Number
 from dp.guarantee import Bounds, DpEvent, Guarantee
 from dp.mechanisms import Gaussian, PoissonGaussian, require_sampled
 from dp.published import RenyiDP
@@ -52,75 +52,6 @@ def counts(
     return k[ends - 1], np.logaddexp.reduceat(logs, starts)
 
 
-def own_steps(
-    log_kappa: Numbers, mu: Number, probability: Number, steps: int
-) -> bounds.Logs:
-    """Return log gamma for known batches: the Gaussian bound, averaged over the draw.
-
-    gamma = E Phi(Phi^-1(kappa) + mu sqrt(K)), K binomial, since the target doesn't
-    depend on the sampling.
-
-    Args:
-      mu: the mu of one step that the record takes part in.
-      probability: the probability of a record to take part in a step.
-      steps: the number of training steps.
-    """
-    log_kappa = domain.log_probability("log_kappa", log_kappa)
-    mus, logs = _taken(mu, probability, steps)
-    flat = [special.logsumexp(logs + bounds.gaussian(k, mus)) for k in log_kappa.flat]
-    return np.clip(np.reshape(flat, log_kappa.shape), log_kappa, 0.0)
-
-
-def own_steps_delta(
-    epsilon: Number, mu: Number, probability: Number, steps: int
-) -> float:
-    """Return delta at epsilon for known batches: its mean over a record's steps.
-
-    mu, probability and steps are those of `own_steps`.
-    """
-    epsilon = float(domain.finite_at_least_0("epsilon", epsilon))
-    mus, logs = _taken(mu, probability, steps)
-    mean = _mean_delta(epsilon, mus, logs)
-    return min(1.0, mean * (1 + 1e-9) + 1e-16) if mus.any() else 0.0
-
-
-def own_steps_epsilon(
-    delta: Number, mu: Number, probability: Number, steps: int
-) -> float:
-    """Return the epsilon at which the mean delta of known batches falls to `delta`.
-
-    mu, probability and steps are those of `own_steps`.
-    """
-    delta = float(domain.between("delta", delta, 0, 1))
-    mus, logs = _taken(mu, probability, steps)
-
-    def excess(epsilon: float) -> float:
-        return _mean_delta(epsilon, mus, logs) - delta
-
-    if excess(0.0) <= 0:
-        return 0.0
-    # For each mu, delta(eps) <= Phi(mu / 2 - eps / mu), which grows with mu.
-    with np.errstate(over="ignore"):
-        high = float(np.multiply(mus.max(), mus.max() / 2 - special.ndtri(delta)))
-    if not np.isfinite(high):
-        return math.inf
-    from scipy import optimize  # takes a quarter of a second, and bounds don't need it
-
-    root = optimize.brentq(excess, 0.0, 1.0 + high, xtol=1e-12, rtol=1e-9)
-    return float(min(high, root * (1 + 1e-8) + 1e-11))
-
-
-def _taken(
-    mu: Number, probability: Number, steps: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return mu of the steps that a record takes part in, and log probabilities."""
-    mu = float(domain.at_least_0("mu", mu))
-    probability = float(domain.share("probability", probability))
-    taken, logs = counts(probability, domain.integer("steps", steps, 1))
-    with np.errstate(invalid="ignore", over="ignore"):
-        return np.where(taken > 0, mu * np.sqrt(taken), 0.0), logs
-
-
 @np.errstate(over="ignore")
 def _mean_delta(epsilon: float, mus: np.ndarray, logs: np.ndarray) -> float:
     mus, weights = mus[mus > 0], np.exp(logs[mus > 0])
@@ -155,42 +86,71 @@ class RevealedGaussian(Guarantee):
         domain.share("sampling_probability", self.sampling_probability)
 
     @property
-    def _run(self) -> tuple[float, Number, int]:
-        """The arguments of `own_steps`."""
+    def _taken(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return mu of the steps that a record takes part in, and log probabilities."""
         one = Gaussian(
             noise_multiplier=self.noise_multiplier, steps=1, relation=self.relation
         )
-        return one.mu, self.sampling_probability, self.steps
+        taken, logs = counts(float(self.sampling_probability), self.steps)
+        with np.errstate(invalid="ignore", over="ignore"):
+            return np.where(taken > 0, one.mu * np.sqrt(taken), 0.0), logs
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """Return the bound by a record's steps, and those of full batches."""
+        """Return the bound by a record's steps, and those of full batches.
+
+        By own steps, gamma = E Phi(Phi^-1(kappa) + mu sqrt(K)), K binomial, since the
+        target doesn't depend on the sampling.
+        """
         full = Gaussian(
             noise_multiplier=self.noise_multiplier,
             steps=self.steps,
             relation=self.relation,
         ).bounds(log_kappa)
-        return {"own steps": own_steps(log_kappa, *self._run)} | {
+        mus, logs = self._taken
+        flat = [
+            special.logsumexp(logs + bounds.gaussian(k, mus)) for k in log_kappa.flat
+        ]
+        own = np.clip(np.reshape(flat, log_kappa.shape), log_kappa, 0.0)
+        return {"own steps": own} | {
             f"{name}, full batch": value for name, value in full.items()
         }
 
     def epsilon(self, delta: Number) -> float:
         """Return epsilon of (epsilon, delta)-differential privacy, under the relation.
 
-        For adding or removing a record it is infinite at every delta below the
-        probability that the record is in a batch at all: an adversary who knows the
-        batches sees whether it is there. At a larger delta it is 0.
+        It is where the mean delta over a record's steps falls to `delta`. For adding or
+        removing a record it is infinite at every delta below the probability that the
+        record is in a batch at all: an adversary who knows the batches sees whether it
+        is there. At a larger delta it is 0.
         """
+        delta = float(domain.between("delta", delta, 0, 1))
         if self.relation == "add_or_remove" and self.sampling_probability < 1:
-            delta = float(domain.between("delta", delta, 0, 1))
             return math.inf if delta < self._ever else 0.0
-        return own_steps_epsilon(delta, *self._run)
+        mus, logs = self._taken
+
+        def excess(epsilon: float) -> float:
+            return _mean_delta(epsilon, mus, logs) - delta
+
+        if excess(0.0) <= 0:
+            return 0.0
+        # For each mu, delta(eps) <= Phi(mu / 2 - eps / mu), which grows with mu.
+        with np.errstate(over="ignore"):
+            high = float(np.multiply(mus.max(), mus.max() / 2 - special.ndtri(delta)))
+        if not np.isfinite(high):
+            return math.inf
+        from scipy import optimize  # takes a quarter of a second; bounds don't need it
+
+        root = optimize.brentq(excess, 0.0, 1.0 + high, xtol=1e-12, rtol=1e-9)
+        return float(min(high, root * (1 + 1e-8) + 1e-11))
 
     def delta(self, epsilon: Number) -> float:
         """Return delta at epsilon, under the relation; see `epsilon`."""
-        domain.finite_at_least_0("epsilon", epsilon)
+        epsilon = float(domain.finite_at_least_0("epsilon", epsilon))
         if self.relation == "add_or_remove" and self.sampling_probability < 1:
             return self._ever
-        return own_steps_delta(epsilon, *self._run)
+        mus, logs = self._taken
+        mean = _mean_delta(epsilon, mus, logs)
+        return min(1.0, mean * (1 + 1e-9) + 1e-16) if mus.any() else 0.0
 
     # A test may be bolder where the record is in more batches, unlike a guess.
     _tests = Guarantee._tests_by_delta
@@ -282,14 +242,6 @@ class FixedSizeGaussian(Guarantee):
         """Return the least certified epsilon at delta, under the relation."""
         if self._removed:
             return self.removal.epsilon(delta)
-        return self.replaced_epsilon(delta)
-
-    def replaced_epsilon(self, delta: Number) -> float:
-        """Return epsilon of replacing a record, by a zero gradient or by another one.
-
-        It doesn't cover removing a record, because known batches show whether the
-        record is there; for that see `removal`.
-        """
         known, accountant = self.known.epsilon(delta), self._accountant()
         if accountant is None:
             return known

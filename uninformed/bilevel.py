@@ -2,7 +2,7 @@
 
 THREAT: uninformed, with labels. Knows the released weights theta*, the architecture,
 loss and weight decay of the victim, and the training labels y (`targets` below); not
-the points x. `rows` and `landscape.runs` call this attack.
+the points x. `landscape.runs` calls this attack.
 
     min_x 1/2 |theta(x) - theta*|^2   s.t.   theta(x) = argmin_theta E(x, y; theta),
 
@@ -76,6 +76,7 @@ class Lower:
                 f"Expected {{}} > 0, got {self.decay!r}: without it the lower problem"
                 " has no unique solution.",
             )
+        checks.positive("smoothness", self.smoothness)
 
     @property
     def num_params(self) -> int:

@@ -3,7 +3,7 @@
 `command_table` calls `execute`. For `run`, `attack` and `evaluate`, `experiment` does
 the work and writes into --workdir; for `kkt`, `landscape` and `bilevel`, which attack
 weights alone, `uninformed` does. Only this module of `informed` imports `uninformed`,
-and only for such a command, or for `attacks`.
+and only for such a command.
 """
 
 import argparse

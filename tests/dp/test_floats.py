@@ -55,7 +55,6 @@ COARSE = {"grid": poisson.COARSE}
 PRIVATE = {"clip_norm": 1.0, "noise_multiplier": 1.0}
 SCRIPT = {"records": 20, "batch": 2, "epochs": 2, "sampling": "fixed"}
 Q = {"noise_multiplier": 1.0, "probability": 0.1}
-OWN = {"mu": 1.0, "probability": 0.1, "steps": 3}
 BOUND = dp.rero_bound(SAMPLED, kappa=0.1)
 
 
@@ -158,9 +157,6 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
             call(dp.FixedSizeGaussian, **NOISE, **COARSE, **ZERO, records=20, batch=2),
             call(dp.RevealedGaussian, **NOISE, **ZERO, sampling_probability=0.1),
             call(participation.in_a_batch, records=3, batch=2),
-            call(participation.own_steps, **OWN, log_kappa=LOGS),
-            call(participation.own_steps_delta, **OWN, epsilon=1.0),
-            call(participation.own_steps_epsilon, **OWN, delta=1e-05),
             call(poisson.never_sampled, log_kappa=LOGS, probability=0.1, steps=3),
             call(poisson.one_step, **Q, log_kappa=LOGS),
             call(poisson.orders_for, log_kappa=LOGS, rho=1.0),

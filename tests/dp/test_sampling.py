@@ -8,7 +8,7 @@ import pytest
 from scipy import integrate, stats
 
 import dp
-from dp import participation, rero
+from dp import rero
 from dp import sampling as words
 
 RUN = {"noise_multiplier": 1.1, "relation": "zero_out"}
@@ -99,7 +99,10 @@ def test_an_attack_on_known_batches_attains_the_mean_over_draws(rng):
 @pytest.mark.parametrize("log_kappa", [-700.0, -3.0, -1e-3])
 def test_the_mean_over_draws_is_that_of_scipys_binomial(steps, q, log_kappa):
     """Many steps are taken in blocks, which may only add."""
-    found = float(participation.own_steps(log_kappa, 0.7, q, steps))
+    run = dp.RevealedGaussian(
+        noise_multiplier=1 / 0.7, sampling_probability=q, steps=steps, relation="zero_out"
+    )
+    found = float(run.bounds(np.array(log_kappa))["own steps"])
     k = np.arange(steps + 1)
     logs = stats.binom.logpmf(k, steps, q)
     one = [dp.bounds.gaussian(log_kappa, 0.7 * math.sqrt(i)) for i in k[logs > -900]]

@@ -3,7 +3,7 @@
 THREAT: uninformed. Knows the weights theta, the architecture, the range of pixels and,
 unless it is left out, the mean training point, which narrows that range; neither a
 training point nor the initialisation. With `multipliers` it assumes equally large
-classes. `experiment` and `landscape.runs` call `attack_many`, and `rows` has `Attack`.
+classes. `experiment` and `landscape.runs` call `attack_many`; users call `Attack`.
 
 Trained long enough, theta is a combination of the gradients of its outputs at those
 training points that lie on the margin, with non-negative multipliers. The attack looks

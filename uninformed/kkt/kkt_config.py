@@ -104,10 +104,9 @@ class KktConfig:
         checks.at_least("candidates", self.candidates, 2)
         checks.at_least("steps", self.steps, 1)
         checks.at_least("restarts", self.restarts, 0)
-        for field in ("start", "rate", "alpha"):
-            checks.positive(field, getattr(self, field))
-        if self.multiplier_rate is not None:
-            checks.positive("multiplier_rate", self.multiplier_rate)
+        for field in ("start", "rate", "alpha", "alpha_end", "multiplier_rate"):
+            if (value := getattr(self, field)) is not None:
+                checks.positive(field, value)
         for field in ("margin_weight", "dual_weight", "prior_weight"):
             checks.at_least(field, getattr(self, field), 0)
         for field in ("spectrum", "whitening"):

@@ -171,7 +171,7 @@ def evaluate(
         **ceilings(images, visible, mean),
         **fit(experiment, images, network),
     }
-    if len(trials) > 1:
+    if len(trials) - lost > 1:
         results["stability"] = round(stability(chosen, trials), 3)
     draw_images(images, matches, workdir / RECONSTRUCTIONS)
     _draw_outputs(network, images, matches, workdir / OUTPUTS)
@@ -235,9 +235,9 @@ def stability(run: KktRun, runs: list[KktRun]) -> float:
     Candidates are weighted by their multipliers. An adversary can compute this without
     the training images.
     """
-    others = [other for other in by_loss(runs) if other is not run][:_GOOD]
+    others = [o for o in by_loss(runs) if o is not run and not diverged(o)][:_GOOD]
     if not others:
-        raise ValueError("Expected at least two runs, got one: nothing to compare.")
+        raise ValueError("Expected at least two runs that ended, got one.")
     weights = np.maximum(run.multipliers, 0)
     shares = []
     for other in others:

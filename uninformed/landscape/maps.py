@@ -9,13 +9,11 @@ from pathlib import Path
 
 import matplotlib.figure
 import numpy as np
-from sklearn.metrics import roc_curve
 
 from informed import report
 from shadow import files
 from uninformed import candidates
 from uninformed.landscape import mixtures, quantities
-from uninformed.landscape.detection import DetectionScores
 from uninformed.landscape.mixtures import SHARES, Sets
 from uninformed.landscape.quantities import Measured
 from uninformed.montage import ImageRow, draw_rows
@@ -103,22 +101,3 @@ def images(
             nearest = others[alike.argmax(axis=1)]
             rows.append(ImageRow(labels[kind], nearest, alike.max(axis=1)))
     draw_rows(rows, path, title=method)
-
-
-def roc(scores: Mapping[str, Mapping[str, DetectionScores]], path: Path) -> None:
-    """Draw ROC curves of all scores, one panel for each method."""
-    figure = matplotlib.figure.Figure(
-        figsize=(3.2 * len(scores), 3.6), layout="constrained"
-    )
-    axes = figure.subplots(1, len(scores), squeeze=False)[0]
-    for panel, (method, by_name) in zip(axes, scores.items(), strict=True):
-        for name, score in by_name.items():
-            if score.true.any() and not score.true.all():
-                false, true, _ = roc_curve(score.true, score.values)
-                auc = score.summary()["auc"]
-                panel.plot(false, true, label=f"{name}: AUC {auc:.3f}")
-        panel.plot([0, 1], [0, 1], color="grey", linewidth=0.6)
-        panel.set(xlabel="false positives", ylabel="true positives", aspect="equal")
-        panel.set_title(method, fontsize=9)
-        panel.legend(fontsize=7, loc="lower right")
-    files.write_bytes(path, report.png(figure))

@@ -39,9 +39,7 @@ def similarities(
     return np.maximum(*(candidates.ssim_of_all(one, others, WINDOW) for one in shown))
 
 
-def measure(
-    sets: Sets, starts: Float[np.ndarray, "starts images ..."], outcomes: Outcomes
-) -> Measured:
+def measure(sets: Sets, outcomes: Outcomes) -> Measured:
     """Return every quantity of every start.
 
     Returns: arrays (starts,), means over the images of a start if not said otherwise:
@@ -56,25 +54,20 @@ def measure(
       distinct: number of different training images that these resemble.
       held_out_similar, held_out_recovered, held_out_distinct: the same counts with as
         many held-out images in the place of the training images: what chance gives.
-      spread: L2 distance between the images themselves.
-      in_two: share of the squared movement that lies in two directions, the same for
-        all images of a start: near 1 if the attack moves all images alike.
       distance: |theta - theta*|^2, or what the method has in its place (`Outcomes`).
-      distance_mean: that distance divided by the number of parameters.
       distance_relative: that distance divided by |theta*|^2.
       slope_norm: norm of the gradient of the lower training problem where it ended.
       true: whether each image is recovered, (starts, images).
     """
-    rows = [_of_one(sets, *pair) for pair in zip(starts, outcomes.images, strict=True)]
+    rows = [_of_one(sets, images) for images in outcomes.images]
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]} | {
         "distance": np.asarray(outcomes.distance, np.float64),
-        "distance_mean": outcomes.distance / outcomes.params,
         "distance_relative": outcomes.distance / outcomes.size,
         "slope_norm": np.asarray(outcomes.slope_norm, np.float64),
     }
 
 
-def _of_one(sets: Sets, start: np.ndarray, images: np.ndarray) -> Measured:
+def _of_one(sets: Sets, images: np.ndarray) -> Measured:
     """Measure the quantities of one start."""
     images = images.astype(np.float64)
     alike, distances = {}, {}
@@ -89,18 +82,12 @@ def _of_one(sets: Sets, start: np.ndarray, images: np.ndarray) -> Measured:
     # The training images, and the control in their place.
     true = _counted(alike["truth"], alike["held_out"], alike["partition"])
     control = _counted(as_many, rest, alike["partition"], alike["truth"])
-    count = len(images)
-    moves, flat = (images - start).reshape(count, -1), images.reshape(count, -1)
-    energies = np.linalg.svd(moves, compute_uv=False) ** 2
-    pairs = np.linalg.norm(flat[:, None] - flat[None], axis=2)
     return {
         **distances,
         **{f"held_out_{name}": value.sum() for name, value in control.items()},
         **{name: value.sum() for name, value in true.items()},
         "ssim": alike["truth"].max(axis=1).mean(),
         "held_out_ssim": as_many.max(axis=1).mean(),
-        "spread": pairs.sum() / (count * (count - 1)),
-        "in_two": energies[:2].sum() / max(energies.sum(), np.finfo(float).tiny),
         "true": true["recovered"],
     }
 

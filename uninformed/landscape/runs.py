@@ -106,6 +106,7 @@ class LandscapeConfig:
     kkt: KktConfig = dataclasses.field(default_factory=KktConfig)
 
     def __post_init__(self) -> None:
+        checks.at_least("the number of methods", len(self.methods), 1)
         for method in self.methods:
             checks.choice("methods", method, METHODS)
         checks.at_least("at_once", self.at_once, 1)
@@ -131,7 +132,7 @@ class Outcomes:
       images: (starts, points, height, width, channels).
       distance: the misfit that an adversary sees, (starts,): |theta(x) - theta*|^2, for
         `kkt` |theta - sum|^2.
-      size, params: |theta*|^2, and the number of parameters.
+      size: |theta*|^2.
       loss: the loss of each image at theta*, (starts, points): half its squared error,
         for `kkt` the squared relative deviation of its output from the margin.
       slope_norm: |grad E| at the end of the last lower solve, (starts,); 0 for `kkt`.
@@ -143,7 +144,6 @@ class Outcomes:
     images: np.ndarray
     distance: np.ndarray
     size: float
-    params: int
     loss: np.ndarray
     slope_norm: np.ndarray
     basis: np.ndarray | None
@@ -261,7 +261,6 @@ def _bilevel(
         basis = kkt.span(theta[: inputs * width].reshape(inputs, width))
     return attack, {
         "size": float(np.sum(theta**2)),
-        "params": len(theta),
         "basis": basis,
         "centre": np.zeros(inputs),
     }
@@ -312,7 +311,6 @@ def _kkt(
 
     return attack, {
         "size": size,
-        "params": sum(leaf.size for leaf in jax.tree.leaves(network)),
         "basis": kkt.span(np.asarray(network[0].w)),
         "centre": mean,
     }

@@ -44,7 +44,7 @@ def execute(
     """
     config = checks.build(LandscapeConfig, fields)
     results = run(config, workdir, data_dir, progress=progress)
-    names = ["maps.png", "curves.png", "roc.png"]
+    names = ["maps.png", "curves.png"]
     names += [f"images_{method}.png" for method in config.methods]
     lines = _table(results, config.methods)
     return results, lines, [workdir / name for name in names]
@@ -72,7 +72,12 @@ def run(
             outcomes[method] = runs.run(
                 config, method, sets, starts, workdir, progress=progress
             )
-            measured[method] = measure(sets, images, outcomes[method])
+            if not np.isfinite(outcomes[method].images).all():
+                rate = "kkt.rate" if method == "kkt" else "attack.rate"
+                raise checks.FieldError(
+                    rate, f"Expected {{}} at which {method} ends at finite images."
+                )
+            measured[method] = measure(sets, outcomes[method])
     scores = {
         method: detection.uninformed(names, outcomes[method], measured[method]["true"])
         for method in config.methods
@@ -109,7 +114,6 @@ def run(
     }
     maps.maps(names, measured, workdir / "maps.png")
     maps.curves(names, measured, workdir / "curves.png")
-    maps.roc(scores, workdir / "roc.png")
     for method in config.methods:
         file = workdir / f"images_{method}.png"
         maps.images(sets, names, ended[method], method, file)

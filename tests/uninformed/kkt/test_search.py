@@ -86,5 +86,8 @@ def test_runs_are_chosen_by_loss_and_stability():
     assert experiment.by_loss(trials) == [good, same, other, diverged]
     assert scoring.stability(good, [good, same]) == 1
     assert scoring.stability(good, [good, other]) == 0.5
+    lost = trial([[np.nan, np.nan]] * 2, float("nan"))
+    lost.multipliers[:] = np.nan
+    assert scoring.stability(good, [lost, same, good]) == 1
     with pytest.raises(ValueError, match="at least two"):
-        scoring.stability(good, [good])
+        scoring.stability(good, [good, lost])
