@@ -15,7 +15,7 @@ from jaxtyping import Array
 
 from shadow.parallel import Runs
 from shadow.threat import Knowledge, require_told
-from shadow.training import Algorithm, Draw
+from shadow.training import Draw
 
 # A function of a run's number; traced if JAX compiles training.
 Numbered = Callable[[Any], Any]
@@ -28,8 +28,6 @@ def adversary_runs(
     width: int,
     starts: Numbered | None = None,
     own_keys: Numbered | None = None,
-    algorithm: Algorithm | None = None,
-    dtype: Any = np.float32,
 ) -> Runs:
     """Return A as the adversary runs it, with unknown randomness drawn from `key`.
 
@@ -41,19 +39,15 @@ def adversary_runs(
       starts: number of a run -> initial weights theta_0; None: known ones, or drawn.
       own_keys: number of a run -> the key or seed of A's own randomness, as A takes it;
         None: the known one, or drawn.
-      algorithm: runs in place of the known one, such as the same without noise.
-      dtype: type of images, and of theta_0 if it is drawn.
     Raises: FieldError: fixed or algorithm is None.
     """
     require_told(knowledge, "fixed", "algorithm")
     assert knowledge.fixed is not None
-    algorithm = knowledge.algorithm if algorithm is None else algorithm
+    algorithm = knowledge.algorithm
     assert algorithm is not None
-    draw = adversary_draws(
-        knowledge, key, starts=starts, own_keys=own_keys, dtype=dtype
-    )
+    draw = adversary_draws(knowledge, key, starts=starts, own_keys=own_keys)
     data = knowledge.fixed.images, knowledge.fixed.labels
-    return Runs(algorithm, data, draw, width=width, dtype=dtype)
+    return Runs(algorithm, data, draw, width=width)
 
 
 def adversary_draws(
@@ -64,7 +58,10 @@ def adversary_draws(
     own_keys: Numbered | None = None,
     dtype: Any = np.float32,
 ) -> Callable[[Any], Draw]:
-    """Return a function from a run's number to its randomness; see `adversary_runs`."""
+    """Return a function from a run's number to its randomness; see `adversary_runs`.
+
+    A theta_0 that is drawn has the type `dtype`.
+    """
     algorithm, training_key = knowledge.algorithm, knowledge.training_key
     start = knowledge.initialisation
     assert algorithm is not None

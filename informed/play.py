@@ -119,8 +119,9 @@ def play(
       knowledge: the adversary's knowledge.
       key: the adversary's own randomness.
       limit: seconds that the attack may take.
-      trial: the attack's trial from `blank`; None: make one. Or the trial of an
-        inversion that ran out of time, to continue at the first unfinished target.
+      trial: the attack's trial from `blank`; None: one as for a known seed. Or the
+        trial of an inversion that ran out of time, to continue at the first unfinished
+        target.
       stumbling: whether an attack that raises at one target keeps its guesses before
         that, and the trial says so; later targets aren't tried.
       keep: called with the trial so far after each target but the last, by an attack
@@ -133,13 +134,7 @@ def play(
         raise checks.FieldError("known", UNUSED.format(row.name))
     count = len(release)
     if trial is None:
-        # The seed is secret if some randomness of training is unknown.
-        algorithm = knowledge.algorithm
-        able = None if algorithm is None else algorithm.capabilities
-        secret = knowledge.initialisation is None and knowledge.training_key is None
-        if able is not None:
-            secret = secret or able.noisy or bool(able.random - able.public)
-        trial = blank(row, sees=row.sees, secret=secret, planned=count)
+        trial = blank(row, sees=row.sees, secret=False, planned=count)
     settings = row.settings() if material.settings is None else material.settings
     material = dataclasses.replace(material, limit=limit)
     parts: list[Reconstruction] = []

@@ -91,10 +91,6 @@ class Pictures:
         padded = jnp.pad(features, ((0, 0), (0, 1)))
         return jnp.take(padded, self.index, axis=1) * self.factor[None]
 
-    def others(self, features: Features) -> Float32[Array, "models others"]:
-        """Return the features outside the pictures."""
-        return jnp.take(features, self.rest, axis=1)
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class InputLayout:
@@ -138,7 +134,7 @@ class InputLayout:
         """Return the features outside the pictures, and the votes."""
         features = rows[:, : self.num_features]
         if self.pictures is not None:
-            features = self.pictures.others(features)
+            features = jnp.take(features, self.pictures.rest, axis=1)
         votes = rows[:, self.num_inputs - self.num_votes :]
         return jnp.concatenate([features, votes], axis=-1)
 

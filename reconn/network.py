@@ -27,7 +27,7 @@ from reconn import modules, objective
 from reconn.feed import Batches
 from reconn.input_layout import InputLayout
 from reconn.method import Features, Method, Run, TargetImages
-from reconn.modules import Mlp
+from reconn.modules import Mlp, TransposedCnn
 from reconn.objective import Loss
 from reconn.optimisers import adam_cosine
 from reconn.placement import Placement
@@ -51,7 +51,7 @@ class TrainedNetwork:
       apply: (params, features) -> images.
       placement: the devices that hold the parameters; None: one device.
       program: the serialised inference program, see `modules.exported`; None: the
-        builder, an `Mlp`, rebuilds it.
+        builder, an `Mlp` or `TransposedCnn`, rebuilds it.
     """
 
     apply: Callable[[Any, Array], Array]
@@ -151,7 +151,7 @@ class Network(Method):
         import orbax.checkpoint as ocp  # takes a second
 
         network, program = modules.build(self.module, run.layout), None
-        if run.kept and not isinstance(self.module, Mlp):
+        if run.kept and type(self.module) not in (Mlp, TransposedCnn):
             program = modules.exported(network, run.layout.num_inputs)
         initial = run.start and modules.filled(network, run.start, "start")
         placement, train = Placement.of(run.devices), slice(0, run.num_train)

@@ -31,14 +31,6 @@ class Shrinkage:
     mean: Mean
     factor: float
 
-    @classmethod
-    def fit(
-        cls, mean: Mean, predicted: TargetImages, truth: TargetImages
-    ) -> "Shrinkage":
-        """Return the map with the `best_weight` on validation models as its factor."""
-        factor = best_weight(predicted - mean, truth - mean, default=1.0)
-        return cls(mean=mean, factor=factor)
-
     def __call__(self, images: TargetImages) -> TargetImages:
         """Draw reconstructions towards the mean; the type stays."""
         if self.factor == 1:

@@ -25,7 +25,7 @@ from reconn.method import JUDGED, Run
 from reconn.network import Network, TrainedNetwork
 from reconn.reconstructor import Reconstructor
 from reconn.refined import Refined
-from reconn.shrinkage import Shrinkage
+from reconn.shrinkage import Shrinkage, best_weight
 from shadow import checks, records
 from shadow.models import ShadowModels
 from shadow.records import Record
@@ -167,9 +167,10 @@ def train(
         )
         unseen = slice(num_train, num_train + JUDGED)
         mean, guesses = images[:num_train].mean(axis=0), model(inputs[unseen])
-        shrinkage = Shrinkage(mean=mean, factor=1.0)
+        factor = 1.0
         if method.shrink:
-            shrinkage = Shrinkage.fit(mean, guesses, images[unseen])
+            factor = best_weight(guesses - mean, images[unseen] - mean, default=1.0)
+        shrinkage = Shrinkage(mean=mean, factor=factor)
         attack = Reconstructor(
             view=run["view"],
             standardiser=standardiser,

@@ -24,8 +24,7 @@ from shadow.views import EVERYTHING, View
 if TYPE_CHECKING:
     from shadow.store import Store
 
-PROTOCOLS = ("reconstruction", "membership", "transcript")
-SEES = ("nothing", "view", "weights", "answers", "estimator", "every noisy gradient")
+SEES = ("nothing", "view", "weights", "answers", "estimator")
 # Share of an audit's time for an attack whose row names none.
 SHARE = 0.05
 
@@ -130,13 +129,11 @@ class Row:
     Attributes:
       name: name of the attack in configurations and results.
       about: what the attack does, in a line.
-      protocol: "reconstruction" (`threat.Attack`), "membership", or "transcript"
-        (private training).
       config: a frozen dataclass of the attack's settings.
-      make: (settings, material) -> the attack.
+      make: (settings, material) -> the attack, a `threat.Attack`.
       sees: "nothing"; "view" (whatever is released of theta); "weights" (all of theta);
         "answers" (scores for public records); "estimator" (the fitted
-        estimator that training returned); "every noisy gradient".
+        estimator that training returned).
       knows: what the adversary must know: fields of `threat.Knowledge`.
       uses: optional knowledge that the attack uses if available.
       gives: fields of the attack's result.
@@ -152,7 +149,6 @@ class Row:
 
     name: str
     about: str
-    protocol: str = "reconstruction"
     config: type | str = NoSettings
     make: Callable[[Any, Material], Any] | str
     sees: str
@@ -167,14 +163,11 @@ class Row:
     revision: int = 1
 
     def __post_init__(self) -> None:
-        checks.choice("protocol", self.protocol, PROTOCOLS)
         checks.choice("sees", self.sees, SEES)
-        if self.protocol == "reconstruction":
-            # Of membership and candidates, knowledge and results are of other classes.
-            for name, cls in (("knows", Knowledge), ("gives", Reconstruction)):
-                allowed = [field.name for field in dataclasses.fields(cls)]
-                for value in getattr(self, name):
-                    checks.choice(name, value, allowed)
+        for name, cls in (("knows", Knowledge), ("gives", Reconstruction)):
+            allowed = [field.name for field in dataclasses.fields(cls)]
+            for value in getattr(self, name):
+                checks.choice(name, value, allowed)
 
     @property
     def version(self) -> int | str:
@@ -192,7 +185,7 @@ class Row:
     @property
     def audited(self) -> bool:
         """Whether audits play the attack, some only on request (`asked`)."""
-        return self.protocol == "reconstruction" and self.share > 0
+        return self.share > 0
 
     @property
     def title(self) -> str:
@@ -220,6 +213,6 @@ class Row:
     @property
     def threat_model(self) -> dict[str, Any]:
         """The row as JSON values, as `informed attacks --json` prints it."""
-        fields = ("name", "about", "protocol", "sees", "knows", "uses", "gives")
+        fields = ("name", "about", "sees", "knows", "uses", "gives")
         values = {field: getattr(self, field) for field in fields}
         return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}

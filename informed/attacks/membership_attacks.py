@@ -13,8 +13,8 @@ import jax
 import numpy as np
 from jaxtyping import Array, Int
 
-from informed.attacks.attack_row import Material
 from informed.attacks.inversion.retraining import Programs, Retraining
+from shadow import checks
 from shadow.data import Examples
 from shadow.threat import Attack, Knowledge, Release
 
@@ -31,6 +31,9 @@ class RetrainingMembership:
     """
 
     draws: int = 16
+
+    def __post_init__(self) -> None:
+        checks.at_least("draws", self.draws, 1)
 
     def __call__(
         self,
@@ -63,15 +66,6 @@ class RetrainingMembership:
         # A candidate with which training diverges is ruled out.
         first, second = (np.where(np.isfinite(d), d, np.inf) for d in distances)
         return (second < first).astype(np.int64)
-
-
-def make(config: RetrainingMembership, material: Material) -> RetrainingMembership:
-    """Build the attack, with as many draws of a secret seed as the time allows."""
-    affordable = material.affordable()
-    if affordable is None:
-        return config
-    draws = int(np.clip(affordable, 2, config.draws))
-    return dataclasses.replace(config, draws=draws)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

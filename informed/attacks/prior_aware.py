@@ -22,7 +22,6 @@ Source: Hayes, Mahloujifar and Balle 2023, Section 4; the posterior derived.
 """
 
 import dataclasses
-from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +31,6 @@ from jaxtyping import Array, Float, Int
 from scipy import special
 
 from dp.gradient import PrivacyConfig
-from informed.attacks.attack_row import Material, NoSettings
 from shadow.data import Examples
 from shadow.training import GradientDescent, cross_entropy
 from shadow.training.private import PrivateSteps, participants
@@ -93,11 +91,6 @@ def _by_epoch(
     whole[:, :made] = exponent
     by_epoch = whole.reshape(runs, -1, steps, candidates)
     return special.logsumexp(by_epoch, axis=2) - np.log(steps)
-
-
-def make(config: NoSettings, material: Material) -> Callable:
-    """Build the attack for the registry."""
-    return log_posterior
 
 
 def published_score(evidence: Evidence) -> Float[np.ndarray, "runs candidates"]:

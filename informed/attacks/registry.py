@@ -1,10 +1,10 @@
 """The registry of attacks by name: what each sees, knows and gives, when it applies.
 
-A new attack is one file with a callable of one of the protocols that `Row` lists, a
-frozen dataclass of settings, and one row here, or a call of `register` from the user's
-own module. `informed attacks`, reports and the contract test pick it up by its name. So
-do runs (`config.attacks.NAME = {"type": ...}`), and audits if the row has a share of
-their time, but these two play reconstruction attacks only.
+A new attack is one file with a callable (`threat.Attack`), a frozen dataclass of
+settings, and one row here, or a call of `register` from the user's own module.
+`informed attacks`, reports and the contract test pick it up by its name. So do runs
+(`config.attacks.NAME = {"type": ...}`), and audits if the row has a share of their
+time. Membership attacks (`informed.games`) and `prior_aware` have no row.
 """
 
 from collections.abc import Mapping
@@ -175,28 +175,6 @@ for _row in (
         gives=("images", "labels", "residuals", "expected_mse"),
         share=0.0,  # it needs gradients of the loss, which a training function hides
         revision=4,
-    ),
-    Row(
-        name="membership",
-        about="which of two candidates: train with both, and compare",
-        protocol="membership",
-        config="informed.attacks.membership_attacks:RetrainingMembership",
-        make="informed.attacks.membership_attacks:make",
-        sees="weights",
-        knows=("fixed", "algorithm"),
-        uses=("initialisation", "training_key"),
-        gives=("choice",),
-        share=0.0,  # another question; see `informed.games`
-    ),
-    Row(
-        name="prior_aware",
-        about="which of m candidates, from every noisy gradient of private training",
-        protocol="transcript",
-        make="informed.attacks.prior_aware:make",
-        sees="every noisy gradient",
-        knows=("fixed", "algorithm", "initialisation", "candidates"),
-        gives=("log_posterior",),
-        share=0.0,  # only the developer has every noisy gradient
     ),
 ):
     register(_row)

@@ -114,7 +114,6 @@ class Preflight:
             withheld={
                 "answers": "" if about.answering else unasked,
                 "estimator": fitted,
-                "every noisy gradient": "only the developer has every noisy gradient",
             },
             deterministic=about.deterministic,
             secret=about.contract.private,

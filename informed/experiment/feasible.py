@@ -41,7 +41,6 @@ def victim(
         withheld={
             "answers": "what a run releases is config.view; type = kernel sees it",
             "estimator": "its models aren't fitted estimators",
-            "every noisy gradient": "only the developer has every noisy gradient",
         },
         secret=experiment.training.initialisation != "shared",
     )

@@ -45,13 +45,6 @@ class NamedAttack:
         checks.at_least("known", self.known, 0)
         if self.known and "known" not in self.row.uses:
             raise checks.FieldError("known", UNUSED.format(self.type))
-        protocol = self.row.protocol
-        if protocol != "reconstruction":
-            raise checks.FieldError(
-                "type",
-                f"{{}} is {self.type!r}, an attack of the protocol {protocol!r}; a run"
-                " takes those of the protocol 'reconstruction'.",
-            )
 
     @classmethod
     def of(

@@ -99,9 +99,8 @@ def test_an_attack_on_known_batches_attains_the_mean_over_draws(rng):
 @pytest.mark.parametrize("log_kappa", [-700.0, -3.0, -1e-3])
 def test_the_mean_over_draws_is_that_of_scipys_binomial(steps, q, log_kappa):
     """Many steps are taken in blocks, which may only add."""
-    run = dp.RevealedGaussian(
-        noise_multiplier=1 / 0.7, sampling_probability=q, steps=steps, relation="zero_out"
-    )
+    given = {"noise_multiplier": 1 / 0.7, "steps": steps, "relation": "zero_out"}
+    run = dp.RevealedGaussian(sampling_probability=q, **given)
     found = float(run.bounds(np.array(log_kappa))["own steps"])
     k = np.arange(steps + 1)
     logs = stats.binom.logpmf(k, steps, q)

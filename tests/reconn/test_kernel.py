@@ -9,7 +9,7 @@ import reconn
 from reconn import kernel
 from reconn.kernel import Kernel
 from reconn.ridge import RIDGES, Regression, squared_errors
-from reconn.shrinkage import Shrinkage
+from reconn.shrinkage import Shrinkage, best_weight
 from shadow import ConfigurationMismatchError, ShadowModels
 from tests.reconn.planted import history, part, read_out, train
 
@@ -153,13 +153,18 @@ def test_the_shrinkage_of_least_error(rng):
     """Against a grid; noise is shrunk away, the truth is left alone."""
     mean, truth = rng.random((4, 4, 1)), rng.random((30, 4, 4, 1))
     predicted = truth + 0.4 * rng.normal(size=truth.shape)
-    found = Shrinkage.fit(mean, predicted, truth)
+
+    def fitted(images):
+        factor = best_weight(images - mean, truth - mean, default=1.0)
+        return Shrinkage(mean=mean, factor=factor)
+
+    found = fitted(predicted)
     grid = np.linspace(0, 1, 1001)
     errors = [np.mean((mean + f * (predicted - mean) - truth) ** 2) for f in grid]
     assert found.factor == pytest.approx(grid[np.argmin(errors)], abs=1e-3)
     assert np.mean((found(predicted) - truth) ** 2) == pytest.approx(min(errors))
-    assert Shrinkage.fit(mean, truth, truth).factor == pytest.approx(1)
-    assert Shrinkage.fit(mean, 2 * mean - truth, truth).factor == 0
+    assert fitted(truth).factor == pytest.approx(1)
+    assert fitted(2 * mean - truth).factor == 0
 
 
 def test_ridges_are_judged_as_refitting_would(planted):

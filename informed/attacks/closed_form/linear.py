@@ -39,9 +39,9 @@ from informed.attacks.impossible import ReconstructionImpossibleError
 
 # In column spreads: a row with a larger error is only an estimate.
 _PRECISION = 1e-6
+REAL_LABELS = ("LinearRegression", "Ridge", "RidgeCV")  # labels are real numbers
 # Estimators that `reconstruct` takes.
-_GLMS = ("LinearRegression", "Ridge", "LogisticRegression", "PoissonRegressor")
-_REAL_LABELS = ("LinearRegression", "Ridge")  # with labels that are real numbers
+_GLMS = (*REAL_LABELS, "LogisticRegression", "PoissonRegressor")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -147,12 +147,12 @@ def reconstruct(
         raise ValueError(f"Expected a fitted {name}; call its fit first.")
     coef = np.atleast_2d(model.coef_)
     theorems.check_shapes(coef, known, labels)
-    if name in _REAL_LABELS and len(coef) > 1:
+    if name in REAL_LABELS and len(coef) > 1:
         raise ReconstructionImpossibleError(
             "Expected one output; attack one row of coef_ with"
             " informed.attacks.closed_form.reconstruct_glm."
         )
-    if not model.fit_intercept and name in _REAL_LABELS:
+    if not model.fit_intercept and name in REAL_LABELS:
         minimised = objectives(model, labels)[0]
         if target_label is None:
             raise ReconstructionImpossibleError(

@@ -65,7 +65,7 @@ def reconstruct_sklearn(
             "model", f"Expected {{}} to be one of {SUPPORTED}; got {_name(model)}."
         )
     scaling, last = steps
-    if not hasattr(last, "coef_"):
+    if not hasattr(last, "coef_") or not hasattr(scaling or last, "n_features_in_"):
         raise checks.FieldError(
             "model", f"Expected {{}} to be fitted; call the fit of {_name(model)}."
         )
@@ -75,6 +75,12 @@ def reconstruct_sklearn(
                 "model", f"Expected {{}} without NaN or infinity, got {_name(model)}."
             )
     rows, labels = _checked(last.coef_.shape[-1], known_rows, known_labels)
+    unknown = np.setdiff1d(labels, getattr(last, "classes_", labels))
+    if len(unknown):
+        raise checks.FieldError(
+            "known_labels",
+            f"Expected {{}} of the model's classes, got {unknown.tolist()[:5]}.",
+        )
     if scaling is None:
         return _of_model(last, rows, labels, target_label)
     target = scaler.read(scaling, rows)
@@ -86,7 +92,13 @@ def reconstruct_sklearn(
     if scaling.scale_ is None:
         return target
     return dataclasses.replace(
-        target, value=target.value * scaling.scale_, error=target.error * scaling.scale_
+        target,
+        value=target.value * scaling.scale_,
+        error=target.error * scaling.scale_,
+        candidates=tuple(
+            dataclasses.replace(one, x=one.x * scaling.scale_)
+            for one in target.candidates
+        ),
     )
 
 
@@ -157,7 +169,8 @@ def _of_model(
             or f"{type(model).__name__} is read off the span alone, which needs more"
             " features than known rows."
         )
-    if not model.fit_intercept and target_label is not None:
+    real = type(model).__name__ in linear.REAL_LABELS
+    if real and not model.fit_intercept and target_label is not None:
         # Theorem 8: two rows are possible, and only a prior can tell them apart.
         pair = linear.reconstruct(model, rows, labels, target_label=target_label)
         assert isinstance(pair, tuple)

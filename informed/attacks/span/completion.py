@@ -42,7 +42,6 @@ class Completion:
     # premise.
     certified: bool
     determined: Bool[np.ndarray, " features"]  # the columns that equations determine
-    by: str  # how the row was completed: "levels", "training"
     why: str  # what the certificate rests on, or why there is none, in a sentence
     error: float = 0.0  # of a certified row: a bound, as a share of its largest entry
     # What the certificate assumes about the row that no equation shows. Multiples and

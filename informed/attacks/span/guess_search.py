@@ -94,7 +94,6 @@ def search(
         row=problem.row(best.u),
         certified=False,
         determined=np.zeros(direction.basis.features, bool),
-        by="training",
         why=why,
     )
     return completion, problem.count
@@ -283,7 +282,6 @@ class _Problem:
             row=near,
             certified=not self._layer.blind.any(),
             determined=~self._layer.blind,
-            by="training",
             why="training on it gives the layer to its last digits, and it was found on"
             f" levels: {equations} columns more than unknowns",
         )

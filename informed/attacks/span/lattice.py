@@ -113,7 +113,6 @@ def complete(direction: Direction, known: Any) -> Completion | None:
         row=row,
         certified=certified,
         determined=settled,
-        by="levels",
         why=why,
         error=0.0 if grid.all() else PRECISION,
         premise="each of its values is one that the known rows' columns take",

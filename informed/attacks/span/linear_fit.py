@@ -86,7 +86,7 @@ def read(
     if row is not None and labels is not None:
         repeats, label = _refitted(model, known, labels, row.row, direction)
     if row is None or (label is None and not repeats and not row.certified):
-        by = "" if row is None else f"; completed by {row.by}: {row.why}"
+        by = "" if row is None else f"; completed by levels: {row.why}"
         return None, (
             "The coefficients hold the direction of the missing row off the span of the"
             f" known ones, to {direction.error:.0e}, by which"

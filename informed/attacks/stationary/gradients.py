@@ -17,7 +17,6 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
 from jaxtyping import Array, Float
 
 from shadow.data import Examples
@@ -147,12 +146,3 @@ class Spread:
         squares = np.maximum.accumulate(squares[::-1])[::-1]
         centres, kept = np.unique(centres, return_index=True)
         return cls(centres, squares[kept])
-
-
-def eigenbasis(
-    hessian: Float[np.ndarray, "params params"],
-) -> tuple[Float[np.ndarray, " params"], Float[np.ndarray, "params params"]]:
-    """Return eigenvalues, and eigenvectors in columns; may overwrite `hessian`."""
-    return scipy.linalg.eigh(
-        hessian, overwrite_a=True, check_finite=False, driver="evd"
-    )

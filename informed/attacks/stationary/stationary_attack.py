@@ -18,7 +18,6 @@ Hessian. Source: ours. The key draws the adversary's own models.
 """
 
 import dataclasses
-import functools
 from typing import NamedTuple
 
 import jax
@@ -31,7 +30,7 @@ from informed.attacks.attack_row import Material
 from informed.attacks.inversion import coordinates, gauss_newton, pixel_levels
 from informed.attacks.inversion.coordinates import Space
 from informed.attacks.inversion.gauss_newton import Linearised
-from informed.attacks.stationary.gradients import PenalisedGradients, Spread, eigenbasis
+from informed.attacks.stationary.gradients import PenalisedGradients, Spread
 from shadow import bars, checks
 from shadow.data import Examples
 from shadow.threat import Knowledge, Reconstruction, Release
@@ -129,7 +128,7 @@ class StationaryAttack:
                 f" {params}: its Hessian is computed. Raise most_params.",
             )
         with jax.enable_x64(True):
-            gradients = _gradients(algorithm, fixed, *fixed.sha256.values())
+            gradients = PenalisedGradients(algorithm, fixed)
             prior = Prior.of(fixed, knowledge.public)
             spread = self._learned(release, gradients, knowledge, key)
             thetas = bars.bar(
@@ -169,7 +168,7 @@ class StationaryAttack:
             gradient = gradients.known(theta)
             images, labels = image[None].astype(np.float64), np.array([label])
             gradient = gradient + gradients.target(theta, images, labels)[0]
-            values, vectors = eigenbasis(gradients.hessian(theta))
+            values, vectors = np.linalg.eigh(gradients.hessian(theta))
             curvatures.append(values)
             unconverged.append(vectors.T @ gradient)
         return Spread.learned(np.stack(curvatures), np.stack(unconverged))
@@ -190,7 +189,7 @@ class StationaryAttack:
         labels = np.argsort(-scores)[: self.config.labels_tried]
         labels = labels if label is None else np.array([label])
         # The most probable target, weighted in the eigenbasis of the Hessian.
-        values, vectors = eigenbasis(gradients.hessian(theta))
+        values, vectors = np.linalg.eigh(gradients.hessian(theta))
         rotation = vectors.T / np.sqrt(spread(values))[:, None]
         targets = [
             self._most_probable(
@@ -292,12 +291,3 @@ class Prior:
         apart = (image - on_levels) * self.levels
         near = np.sqrt(np.mean(apart**2)) <= _NEAR_LEVELS
         return on_levels if near else image
-
-
-@functools.lru_cache(maxsize=1)
-def _gradients(
-    algorithm: GradientDescent, fixed: Examples, *hashes: str
-) -> PenalisedGradients:
-    """Return the gradients of A on D_-, compiled once as long as it is unchanged."""
-    del hashes  # the cache's key: arrays may have been changed in place
-    return PenalisedGradients(algorithm, fixed)

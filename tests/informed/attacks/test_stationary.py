@@ -10,7 +10,7 @@ import informed
 import shadow
 from dp.gradient import PrivacyConfig
 from informed.attacks.stationary import StationaryAttack, StationaryConfig
-from informed.attacks.stationary.gradients import PenalisedGradients, Spread, eigenbasis
+from informed.attacks.stationary.gradients import PenalisedGradients, Spread
 from informed.experiment.training_settings import TrainingConfig
 from shadow import checks
 
@@ -118,14 +118,6 @@ def test_a_planted_spread_is_learned(rng):
     quotients = spread(at) / (1e-4 * at**-1.5)
     assert ((quotients > 0.6) & (quotients < 1.6)).all()
     assert spread(np.array([0.0]))[0] == spread(np.array([1e-9]))[0]
-
-
-def test_an_eigenbasis_is_one(rng):
-    matrix = rng.standard_normal((30, 30))
-    matrix += matrix.T
-    values, vectors = eigenbasis(matrix.copy())
-    np.testing.assert_allclose(vectors.T @ vectors, np.eye(30), atol=1e-12)
-    np.testing.assert_allclose(matrix @ vectors, vectors * values, atol=1e-11)
 
 
 @pytest.fixture(scope="module")

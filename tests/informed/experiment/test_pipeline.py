@@ -364,10 +364,6 @@ def test_attacks_by_name(tmp_path, capsys):
     assert "attacks.exact.steps: 8 there, 9 asked for" in message
     message = refused(capsys, "run", *arguments, "--config.attacks.exact.targets=99")
     assert "config.attacks.exact.targets <= data.num_test" in message
-    file.write_text(NAMED.replace('"mean_image"', '"membership"'))
-    message = refused(capsys, "run", *arguments)
-    assert "config.attacks.nothing.type" in message
-    assert "of the protocol 'membership'" in message
 
 
 NAMED = """

@@ -139,16 +139,23 @@ def test_a_solver_that_goes_row_by_row_is_an_estimate_without_a_bound():
     assert not answer.certified
 
 
-def test_two_rows_are_possible_without_an_intercept():
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("estimator", [linear_model.Ridge, linear_model.RidgeCV])
+def test_two_rows_are_possible_without_an_intercept(estimator, scaled):
     rows, _ = planted(6)
     outputs = rows @ [1.0, 2.0, -1.0, 0.5] + np.random.default_rng(6).normal(size=41)
-    model = linear_model.Ridge(fit_intercept=False).fit(rows, outputs)
+    model = estimator(fit_intercept=False)
+    if scaled:
+        model = make_pipeline(StandardScaler(with_mean=False), model)
+    model.fit(rows, outputs)
+    if scaled:
+        model[0].mean_ = None
     answer = informed.reconstruct_sklearn(
         model, rows[1:], outputs[1:], target_label=outputs[0]
     )
     assert not answer.certified
     errors = [np.abs(found.x - rows[0]).max() for found in answer.candidates]
-    assert min(errors) < 1e-9
+    assert min(errors) < 1e-8
     with pytest.raises(informed.ReconstructionImpossibleError, match="target_label"):
         informed.reconstruct_sklearn(model, rows[1:], outputs[1:])
 
@@ -189,3 +196,16 @@ def test_rows_that_do_not_fit_the_model_are_refused(change, message):
         informed.reconstruct_sklearn(model, *change(rows[1:], labels[1:]))
     with pytest.raises(FieldError, match="to be fitted"):
         informed.reconstruct_sklearn(linear_model.Ridge(), rows, labels)
+    half = make_pipeline(StandardScaler(), model)
+    with pytest.raises(FieldError, match="to be fitted"):
+        informed.reconstruct_sklearn(half, rows, labels)
+
+
+@pytest.mark.parametrize(
+    "model", [linear_model.LogisticRegression(), linear_model.SGDClassifier()]
+)
+def test_labels_that_the_model_has_no_class_for_are_refused(model):
+    rows, labels = planted(8)
+    model.fit(rows, labels)
+    with pytest.raises(FieldError, match=r"known_labels of the model's classes.*\[7\]"):
+        informed.reconstruct_sklearn(model, rows[1:], np.append(labels[2:], 7))
