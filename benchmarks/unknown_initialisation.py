@@ -94,7 +94,8 @@ def seeds(arguments: argparse.Namespace, done: Lines) -> dict[str, Any]:
     release = shadow.publish(factory.train(split.test))
     found = search(arguments, done, release, knowledge)
     starts = np.stack([knowledge.seeds.theta(max(seed, 0)) for seed in found])
-    right = (starts == factory.starts(np.arange(count))).all(axis=1)
+    drawn = [factory.draw(np.int32(n)).start for n in range(count)]
+    right = (starts == np.stack(drawn)).all(axis=1)
     invert(arguments, done, release, knowledge, starts, split.test)
     sweeps, inverted = of_kind(done, "sweep"), of_kind(done, "inversion")
     seconds = sum(line["seconds"] for line in sweeps)

@@ -167,7 +167,8 @@ class Blocks:
 
     def block_range(self, block: int) -> tuple[int, int]:
         """Return the models of a block: the first, and one past the last."""
-        return manifests.block_range(self.manifest, block)
+        size = self.manifest["block_size"]
+        return block * size, min((block + 1) * size, self.manifest["num_models"])
 
     def missing(self) -> list[int]:
         """List the blocks that have no commit."""
@@ -216,7 +217,7 @@ class Blocks:
             it.
         """
         values = weights, images, labels
-        arrays = manifests.arrays_of_block(self.manifest, block, *values)
+        arrays = self._arrays_of(block, *values)
         attempt = Attempt(
             block=block,
             fingerprint=self.fingerprint(),
@@ -227,6 +228,25 @@ class Blocks:
             trained_with=dict(trained_with or {}),
         )
         return self._settle(attempt, arrays)
+
+    def _arrays_of(self, block: int, *values: np.ndarray) -> dict[str, np.ndarray]:
+        """Return a block's arrays by name, as the store has them, or ValueError."""
+        start, stop = self.block_range(block)
+        arrays = {}
+        for name, rows in zip(PER_MODEL, values, strict=True):
+            about = self.manifest["arrays"][name]
+            array = np.asarray(rows, about["data_type"])
+            shape, actual = (stop - start, *about["shape"][1:]), array.shape
+            if actual != shape:
+                raise ValueError(
+                    f"Expected {name} of block {block} to be {shape}, got {actual}."
+                )
+            if not np.isfinite(array).all():
+                raise ValueError(
+                    f"Expected {name} of block {block} without NaN or infinity."
+                )
+            arrays[name] = array
+        return arrays
 
     def take_block(self, block: int, source: "Blocks") -> Commit:
         """Copy a block of a store of the same configuration, unless it is here.

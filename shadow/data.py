@@ -11,12 +11,11 @@ import warnings
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float32, Int
+from jaxtyping import Float32
 
 from shadow import checks, copies
 
 Images = Float32[np.ndarray, "examples height width channels"]
-Labels = Int[np.ndarray, " examples"]
 REVISION = 2  # of splits; see `shadow.records`
 # Share of an integer type's range. Levels 0 .. 16 or six bits, in bytes, use less;
 # photographs and scans use more.

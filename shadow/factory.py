@@ -251,13 +251,6 @@ class Factory:
             developer = dataclasses.replace(self, role="released")
         return publish(developer.train(targets, ids=ids), view)
 
-    def starts(self, ids: np.ndarray) -> Float32[np.ndarray, "models params"]:
-        """Return the secret theta_0 of models. Raises: ValueError: A makes its own."""
-        draws = [self.draw(np.int32(number)).start for number in ids]
-        if not draws or draws[0] is None:
-            raise ValueError("This algorithm draws theta_0 itself; there is none here.")
-        return np.stack([np.asarray(start) for start in draws])
-
     def train(
         self,
         targets: Examples,

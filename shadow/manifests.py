@@ -18,9 +18,8 @@ from shadow.commits import BrokenSealError, CorruptBlockError
 from shadow.data import Examples
 from shadow.factory import Factory
 from shadow.places import Place
-from shadow.records import ConfigurationMismatchError, NotMadeError, Record
+from shadow.records import NotMadeError, Record
 from shadow.victims import architectures
-from shadow.zarr_files import ArraySpec
 
 FORMAT = 5  # of stores; those of another format are refused
 MANIFEST = "manifest.json"
@@ -130,24 +129,27 @@ def _metadata(
 ) -> dict[str, Any]:
     """Return zarr's metadata of a store's arrays, by name; "" is the group."""
     rows, size = manifest["num_models"], manifest["block_size"]
-    of_a_model = {
-        "weights": (manifest["num_params"],),
-        "images": manifest["image_shape"],
-    }
-    specs = {}
-    for name in PER_MODEL:
-        is_label = name == "labels"
-        specs[name] = ArraySpec(
-            shape=(rows, *of_a_model.get(name, ())),
-            dtype=np.dtype(np.int32 if is_label else np.float32),
-            dimensions=_DIMENSIONS[name],
-            rows_per_chunk=size,
-            fill=-1 if is_label else float("nan"),
-        )
+    specs: dict[str, dict[str, Any]] = {}
+    for name, shape, dtype, fill in (
+        ("weights", (manifest["num_params"],), np.float32, float("nan")),
+        ("images", manifest["image_shape"], np.float32, float("nan")),
+        ("labels", (), np.int32, -1),
+    ):
+        specs[name] = {
+            "shape": (rows, *shape),
+            "chunks": (size, *shape),
+            "dtype": np.dtype(dtype),
+            "fill_value": fill,
+        }
     for name, values in whole.items():
-        specs[name] = ArraySpec(
-            shape=values.shape, dtype=values.dtype, dimensions=_DIMENSIONS[name]
-        )
+        specs[name] = {
+            "shape": values.shape,
+            "chunks": (max(1, len(values)), *values.shape[1:]),
+            "dtype": values.dtype,
+            "fill_value": 0,
+        }
+    for name, about in specs.items():
+        about["dimension_names"] = _DIMENSIONS[name]
     # The layout of a row of weights, by the victim's arrays.
     attributes = {name: manifest[name] for name in ("role", "num_classes", "layout")}
     return zarr_files.group_metadata(specs, attributes)
@@ -159,75 +161,6 @@ def zarr_metadata(manifest: Mapping[str, Any]) -> dict[str, bytes]:
         zarr_files.file_of(name): json.dumps(values, indent=2, sort_keys=True).encode()
         for name, values in manifest["arrays"].items()
     }
-
-
-def require_made_of(
-    manifest: Mapping[str, Any],
-    what: str,
-    *,
-    identity: Mapping[str, Any],
-    fixed: Examples,
-    targets: Examples,
-) -> None:
-    """Raise unless a store's models are of this factory and these data.
-
-    Args:
-      what: names the store in messages, as a subject.
-      identity: `Factory.identity`.
-    Raises: ConfigurationMismatchError: names each field that differs.
-    """
-    kept = manifest["configuration"]
-    content = {"fixed": fixed.sha256, "targets": targets.sha256}
-    wanted = {
-        **identity,
-        "num_models": len(targets),
-        "num_classes": fixed.num_classes,
-        "content": content,
-    }
-    there = {name: kept.get(name) for name in identity}
-    there |= {name: manifest[name] for name in ("num_models", "num_classes")}
-    # The names of data sets don't matter.
-    there["content"] = {
-        part: {name: kept["content"][part].get(name) for name in sums}
-        for part, sums in content.items()
-    }
-    differing = checks.differences(there, wanted)
-    if differing:
-        raise ConfigurationMismatchError(
-            f"{what} was made with another configuration: {'; '.join(differing)}."
-            " Open a store for these models."
-        )
-
-
-def block_range(manifest: Mapping[str, Any], block: int) -> tuple[int, int]:
-    """Return the models of a block: the first, and one past the last."""
-    size = manifest["block_size"]
-    return block * size, min((block + 1) * size, manifest["num_models"])
-
-
-def arrays_of_block(
-    manifest: Mapping[str, Any], block: int, *values: np.ndarray
-) -> dict[str, np.ndarray]:
-    """Return the arrays of a block by name, `PER_MODEL`, with the store's types.
-
-    Raises: ValueError: one has another shape than this block's.
-    """
-    start, stop = block_range(manifest, block)
-    arrays = {}
-    for name, rows in zip(PER_MODEL, values, strict=True):
-        about = manifest["arrays"][name]
-        array = np.asarray(rows, about["data_type"])
-        shape, actual = (stop - start, *about["shape"][1:]), array.shape
-        if actual != shape:
-            raise ValueError(
-                f"Expected {name} of block {block} to be {shape}, got {actual}."
-            )
-        if not np.isfinite(array).all():
-            raise ValueError(
-                f"Expected {name} of block {block} without NaN or infinity."
-            )
-        arrays[name] = array
-    return arrays
 
 
 def put_empty(

@@ -35,14 +35,12 @@ def require(what: str) -> None:
 
 
 def prepare() -> None:
-    """Prepare a process to train on this machine's devices, before JAX is used."""
+    """Prepare a process to train on this machine's devices, before JAX is used.
+
+    Under Slurm call `require`; elsewhere print a hint if a GPU isn't used.
+    """
     # Number cards as NVIDIA's driver does, which `devices` asks for free memory.
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
-    check()
-
-
-def check() -> None:
-    """Call `require` under Slurm; elsewhere print a hint if a GPU isn't used."""
     slurm = next((name for name in _OF_SLURM if os.environ.get(name)), "")
     if slurm:
         require(f"Slurm ({slurm}={os.environ[slurm]})")

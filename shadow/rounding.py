@@ -28,6 +28,12 @@ def rounded(
     Raises: ValueError: another format.
     """
     checks.choice("form", form, FORMATS)
+    if not layout or layout[-1].stop != weights.shape[1]:
+        raise checks.FieldError(
+            "layout",
+            f"Expected {{}} of the {weights.shape[1]} parameters that are rounded, as"
+            " Layers.of(layout, precision=...) has it.",
+        )
     published = np.empty_like(weights)
     spacings = np.empty(weights.shape, np.float64)
     for part in layout:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from shadow import bars, commits, manifests, places
+from shadow import bars, checks, commits, manifests, places
 from shadow.blocks import Blocks
 from shadow.commits import CorruptBlockError
 from shadow.data import Examples
@@ -110,6 +110,29 @@ class Store(Blocks):
         store.require(other.record)
         return store
 
+    def _require_made_of(self, factory: Factory, targets: Examples) -> None:
+        """Raise ConfigurationMismatchError if factory or data are others."""
+        fixed, kept = factory.fixed, self.manifest["configuration"]
+        content = {"fixed": fixed.sha256, "targets": targets.sha256}
+        wanted = {
+            **factory.identity,
+            "num_models": len(targets),
+            "num_classes": fixed.num_classes,
+            "content": content,
+        }
+        there = {name: kept.get(name) for name in factory.identity}
+        there |= {name: self.manifest[name] for name in ("num_models", "num_classes")}
+        # The names of data sets don't matter.
+        there["content"] = {
+            part: {name: kept["content"][part].get(name) for name in sums}
+            for part, sums in content.items()
+        }
+        if differing := checks.differences(there, wanted):
+            raise ConfigurationMismatchError(
+                f"The store {self.place} was made with another configuration:"
+                f" {'; '.join(differing)}. Open a store for these models."
+            )
+
     def made_by(self, factory: Factory, targets: Examples) -> "Store":
         """Return this store with a factory that may fill it; raise if it may not.
 
@@ -118,13 +141,7 @@ class Store(Blocks):
         Raises: ConfigurationMismatchError: the store has another factory, theta_0 or
           target set; names each field that differs.
         """
-        manifests.require_made_of(
-            self.manifest,
-            f"The store {self.place}",
-            identity=factory.identity,
-            fixed=factory.fixed,
-            targets=targets,
-        )
+        self._require_made_of(factory, targets)
         kept = self.initialisation
         if factory.start is not None and (
             kept is None or not np.array_equal(factory.start, kept)

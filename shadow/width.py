@@ -78,11 +78,6 @@ def width_for(
 
 def program_bytes(algorithm: Algorithm, fixed: Examples, width: int) -> int:
     """Return the memory of so many models on one device, by XLA's account."""
-    return parallel.bytes_of(compiled(algorithm, fixed, width))
-
-
-def compiled(algorithm: Algorithm, fixed: Examples, width: int) -> Any:
-    """Compile the program that trains so many models per device, to inspect it."""
     lowered = parallel.lower(
         parallel.program(algorithm, draw_of(algorithm)),
         (len(fixed), *fixed.image_shape),
@@ -90,7 +85,7 @@ def compiled(algorithm: Algorithm, fixed: Examples, width: int) -> Any:
     )
     # On a GPU without timing kernels, which would take longer.
     untimed = parallel.UNTIMED if jax.default_backend() == "gpu" else None
-    return lowered.compile(compiler_options=untimed)
+    return parallel.bytes_of(lowered.compile(compiler_options=untimed))
 
 
 def draw_of(algorithm: Algorithm) -> Callable[[Any], Draw]:

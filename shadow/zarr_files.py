@@ -6,7 +6,6 @@ zarr v3 group to any reader, and yet no worker overwrites another's block, which
 own stores would do.
 """
 
-import dataclasses
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -18,27 +17,12 @@ from zarr.storage import MemoryStore
 METADATA = "zarr.json"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ArraySpec:
-    """Shape, type and chunks of a zarr array.
-
-    Attributes:
-      dimensions: name of each axis, for xarray.
-      rows_per_chunk: rows of axis 0 in a chunk; None: one chunk.
-      fill: the value of missing chunks.
-    """
-
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    dimensions: tuple[str, ...]
-    rows_per_chunk: int | None = None
-    fill: Any = 0
-
-
 def group_metadata(
-    arrays: Mapping[str, ArraySpec], attributes: Mapping[str, Any]
+    arrays: Mapping[str, Mapping[str, Any]], attributes: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the zarr metadata of a group ("") and of its arrays, by name.
+
+    `arrays` has the arguments of zarr's `create_array` for each, by its name.
 
     The group's metadata contains all the others ("consolidated"), so that a reader such
     as xarray opens the group by one file. `attributes` of the group are JSON-able.
@@ -46,17 +30,9 @@ def group_metadata(
     memory: dict[str, Any] = {}
     store = MemoryStore(memory)
     group = zarr.create_group(store, zarr_format=3, attributes=dict(attributes))
-    for name, spec in arrays.items():
-        first = spec.rows_per_chunk or max(1, spec.shape[0])
-        group.create_array(
-            name,
-            shape=spec.shape,
-            chunks=(first, *spec.shape[1:]),
-            dtype=spec.dtype,
-            fill_value=spec.fill,
-            compressors=None,  # trained weights don't compress
-            dimension_names=spec.dimensions,
-        )
+    for name, about in arrays.items():
+        # Trained weights don't compress.
+        group.create_array(name, compressors=None, **about)
     metadata = {name: json.loads(memory[file_of(name)].to_bytes()) for name in arrays}
     about = json.loads(memory[file_of("")].to_bytes())
     about["consolidated_metadata"] = {

@@ -17,7 +17,7 @@ from informed.experiment import protection, stored
 from informed.experiment.settings import Experiment
 from informed.experiment.stored import Paths, Stage
 from informed.metrics import Neighbours, judging
-from shadow import copies, files, records, victims
+from shadow import files, records, victims
 from shadow.data import Examples
 from shadow.models import ShadowModels
 from shadow.victims import Victim
@@ -66,10 +66,10 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
             guess = stored.guesses(paths.workdir, name)
             row |= protection.against(theory, developer, truth, guess, known=known)
         mean_image = np.broadcast_to(pool.mean(axis=0), truth.images.shape)
-        copied = {
-            "fixed": copies.find(truth.images, fixed.images).counts,
-            "shadow": copies.find(truth.images, public.images).counts,
-        }
+        copied: dict[str, Any] = {}
+        for part, images in (("fixed", fixed.images), ("shadow", public.images)):
+            among = metrics.nearest_neighbours(truth.images, images).copies
+            copied[part] = {kind: int(which.sum()) for kind, which in among.items()}
     stages = {"shadow": paths.shadow, "evaluate": paths.workdir}
     stages |= {f"attack-{name}": paths.workdir for name in rows}
     seconds = {n: Stage.read(place, n)["wall_s"] for n, place in stages.items()}

@@ -22,7 +22,6 @@ from jaxtyping import Bool, Float
 
 from informed import metrics
 from informed.play import Trial
-from shadow import copies
 from shadow.data import Examples
 
 # A guess is exact up to this MSE, in units of the squared spread of the records: an
@@ -67,15 +66,16 @@ def baselines(
       groups: (features,), the table column of each feature; None: images.
     """
     shape = targets.images.shape
-    public = copies.find(targets.images, pool.images)
+    neighbours = metrics.nearest_neighbours(targets.images, pool.images)
+    public = neighbours.copies
     notes = ["no release; chosen with knowledge of the target"]
     for what, mask in (
-        ("are public already", public.exact),
-        ("have a near copy among the public records", public.near),
+        ("are public already", public["exact"]),
+        ("have a near copy among the public records", public["near"]),
     ):
         if mask.any():
             notes.append(f"{int(mask.sum())} of {len(mask)} targets {what}")
-    nearest = pool.images[metrics.nearest_neighbours(targets.images, pool.images).index]
+    nearest = pool.images[neighbours.index]
     mean, median = pool.images.mean(axis=0), np.median(pool.images, axis=0)
     of_label = pool.means(targets.labels)
     guesses: list[tuple[str, str, np.ndarray, bool]] = [

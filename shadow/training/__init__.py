@@ -10,12 +10,7 @@ from dp import lazy
 
 if TYPE_CHECKING:
     from shadow.training.algorithm import Algorithm, Capabilities, Draw
-    from shadow.training.epochs import (
-        cross_entropy,
-        epoch_batches,
-        span_losses,
-        steps_taken,
-    )
+    from shadow.training.epochs import cross_entropy, epoch_batches, steps_taken
     from shadow.training.foreign import JaxFunction, PythonFunction
     from shadow.training.gradient_descent import REVISION, GradientDescent, revisions
     from shadow.training.seeds import SeedFamily
@@ -25,7 +20,7 @@ __getattr__, __dir__, __all__ = lazy.names(
     {
         "shadow.training.algorithm": "Algorithm Capabilities Draw",
         "shadow.training.foreign": "JaxFunction PythonFunction",
-        "shadow.training.epochs": "cross_entropy epoch_batches span_losses steps_taken",
+        "shadow.training.epochs": "cross_entropy epoch_batches steps_taken",
         "shadow.training.gradient_descent": "REVISION GradientDescent revisions",
         "shadow.training.seeds": "SeedFamily",
     },

@@ -36,8 +36,8 @@ class Capabilities:
       on_cards: it isn't batched, and each run has an accelerator to itself.
     """
 
-    batched: bool
-    differentiable: bool
+    batched: bool = False
+    differentiable: bool = False
     in_span: bool = False
     deterministic: bool = True
     random: frozenset[str] = frozenset()

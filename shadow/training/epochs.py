@@ -4,8 +4,6 @@ Attacks that differentiate training take the same losses. `Factory.mechanism` an
 `informed.experiment.protection` call `steps_taken`.
 """
 
-from collections.abc import Callable
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -40,21 +38,6 @@ def epoch_batches(
     missing = -num_examples % batch_size
     padding = jnp.full((missing,), num_examples + 1, jnp.int32)
     return jnp.concatenate([order, padding]).reshape(-1, batch_size)
-
-
-def span_losses(
-    fixed_labels: Int32[Array, " fixed"], target_labels: Int32[Array, " targets"]
-) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
-    """Return the shares of fixed set and targets in the full-batch loss of logits.
-
-    Each is divided by the number of all examples.
-    """
-    count = len(fixed_labels) + len(target_labels)
-
-    def share(labels: Array) -> Callable[[Array], Array]:
-        return lambda logits: cross_entropy(logits, labels).sum() / count
-
-    return share(fixed_labels), share(target_labels)
 
 
 def steps_taken(

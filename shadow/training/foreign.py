@@ -57,17 +57,10 @@ class _Function:
         }
         return {"algorithm": about}
 
-    def _capable(
-        self, *, batched: bool = False, differentiable: bool = False, **others: bool
-    ) -> Capabilities:
+    def _capable(self, **able: bool) -> Capabilities:
         everything = frozenset({"key"})
-        return Capabilities(
-            batched=batched,
-            differentiable=differentiable,
-            random=everything,
-            public=everything if self.key_is_public else frozenset(),
-            **others,
-        )
+        public = everything if self.key_is_public else frozenset()
+        return Capabilities(random=everything, public=public, **able)
 
     def initialise(self, key: Array) -> None:
         """Return None: the function makes theta_0 itself."""

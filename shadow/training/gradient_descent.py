@@ -31,7 +31,7 @@ from shadow.training import gram_form as gram
 from shadow.training import grouped_gradients as grouped
 from shadow.training import linearity
 from shadow.training.algorithm import AnyArray, Capabilities, Draw, joined
-from shadow.training.epochs import cross_entropy, epoch_batches, span_losses
+from shadow.training.epochs import cross_entropy, epoch_batches
 from shadow.training.private import PrivateSteps, participants
 from shadow.training.seeds import SeedFamily
 from shadow.victims import Params, Slice, Victim, traces
@@ -171,12 +171,6 @@ class GradientDescent:
             return self.optimiser
         return optax.chain(optax.add_decayed_weights(self.weight_decay), self.optimiser)
 
-    @functools.cached_property
-    def linear(self) -> bool:
-        """Whether the optimiser is linear in gradients and parameters (`linearity`)."""
-        params = jax.eval_shape(self.victim.init, jax.random.key(0))
-        return linearity.is_linear(self.optimiser, params, steps=self.epochs)
-
     def require_plain_penalty(self) -> None:
         """Raise FieldError if the optimiser moves weights where the gradient is zero.
 
@@ -191,11 +185,13 @@ class GradientDescent:
                 " them. Give the L2 penalty as weight_decay= instead.",
             )
 
-    @property
+    @functools.cached_property
     def in_span(self) -> bool:
         """Whether A keeps the first layer in the span of the data (see `gram_form`)."""
-        full = self.batch_size is None and not self.privacy.on
-        return self.victim.first is not None and full and self.linear
+        if self.victim.first is None or self.batch_size is not None or self.privacy.on:
+            return False
+        params = jax.eval_shape(self.victim.init, jax.random.key(0))
+        return linearity.is_linear(self.optimiser, params, steps=self.epochs)
 
     def layout(self, fixed: Examples) -> tuple[Slice, ...]:
         """Return the layout of theta, which is the victim's."""
@@ -333,21 +329,24 @@ class GradientDescent:
 
     def train_in_span(self, init: Params, fixed: Fixed, target: Target) -> Params:
         """Return the parameters after all full-batch epochs, trained by `gram_form`."""
-        assert self.victim.first is not None
-        (images, labels), (image, label) = fixed, target
-        fixed_loss, target_loss = span_losses(
-            jnp.asarray(labels), jnp.asarray(label)[None]
-        )
-        return gram.train(
-            self.victim.first,
+        first = self.victim.first
+        assert first is not None
+        images = jnp.asarray(fixed[0]).reshape(len(fixed[0]), -1)
+        targets = jnp.ravel(target[0])[None]
+        w, rest = gram.split_first(first, init)
+        square = images @ images.T
+        trained = gram.coefficients(
+            first,
             self.optimise,
             epochs=self.epochs,
-            init=init,
-            images=jnp.asarray(images).reshape(len(images), -1),
-            targets=jnp.ravel(image)[None],
-            fixed_loss=fixed_loss,
-            target_loss=target_loss,
+            rest=rest,
+            products=gram.products(w, images, targets),
+            multiply=lambda fixed: fixed @ square,
+            labels=jnp.asarray(fixed[1]),
+            target_labels=jnp.asarray(target[1])[None],
         )
+        moved = images.T @ trained.fixed.T + targets.T @ trained.targets.T
+        return gram.join_first(first, trained.scale * w + moved, trained.rest)
 
     def train(
         self,

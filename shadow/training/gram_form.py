@@ -1,7 +1,7 @@
 """Full-batch training in the span of the data, for victims with a dense first layer.
 
-`gradient_descent` calls `train` where `pays` says that it is less work;
-`informed.attacks.inversion.span_derivatives` calls all but `train`. Gradient descent,
+`gradient_descent` trains by it where `pays` says that it is less work, and
+`informed.attacks.inversion.span_derivatives` differentiates it. Gradient descent,
 with or without momentum and weight decay, moves the first layer's weights only by
 combinations of training images:
 
@@ -25,8 +25,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int32
 
+from shadow.training.epochs import cross_entropy
 from shadow.victims import FirstLayer, Params
 
 
@@ -71,42 +72,6 @@ def pays(num_fixed: int, num_pixels: int) -> bool:
     return num_fixed < 2 * num_pixels
 
 
-def train(
-    first: FirstLayer,
-    optimise: optax.GradientTransformation,
-    *,
-    epochs: int,
-    init: Params,
-    images: Float[Array, "fixed pixels"],
-    targets: Float[Array, "targets pixels"],
-    fixed_loss: Callable[[Array], Array],
-    target_loss: Callable[[Array], Array],
-) -> Params:
-    """Return the parameters after full-batch steps on fixed_loss + target_loss.
-
-    Args:
-      optimise: any optimiser that is linear by `shadow.training.linearity`, which isn't
-        checked here.
-      init: parameters of the victim, from which training starts.
-      images, targets: flattened X and Z.
-      fixed_loss, target_loss: logits (examples, classes) -> their share of the loss.
-    """
-    w, rest = split_first(first, init)
-    gram = images @ images.T
-    trained = coefficients(
-        first,
-        optimise,
-        epochs=epochs,
-        rest=rest,
-        products=products(w, images, targets),
-        multiply=lambda fixed: fixed @ gram,
-        fixed_loss=fixed_loss,
-        target_loss=target_loss,
-    )
-    moved = images.T @ trained.fixed.T + targets.T @ trained.targets.T
-    return join_first(first, trained.scale * w + moved, trained.rest)
-
-
 def products(
     w: Float[Array, "pixels units"],
     images: Float[Array, "fixed pixels"],
@@ -142,15 +107,18 @@ def coefficients(
     rest: Params,
     products: Products,
     multiply: Callable[[Array], Array],
-    fixed_loss: Callable[[Array], Array],
-    target_loss: Callable[[Array], Array],
+    labels: Int32[Array, " fixed"],
+    target_labels: Int32[Array, " targets"],
 ) -> Coefficients:
-    """Return what training on inner products alone gives; arguments as of `train`, and:
+    """Return what full-batch training on inner products alone gives.
 
     Args:
+      optimise: any optimiser that is linear by `shadow.training.linearity`, which isn't
+        checked here.
       rest: initial parameters but for the first layer's weights.
       multiply: A^T (units, fixed) -> A^T X X^T.
     """
+    count = len(labels) + len(target_labels)
     units, num_fixed = products.start.shape
     dtype = products.start.dtype
     theta = Coefficients(
@@ -160,10 +128,12 @@ def coefficients(
         rest=rest,
     )
 
+    def share(rest: Params, products: Array, labels: Array) -> Array:
+        return cross_entropy(first.after(rest, products), labels).sum() / count
+
     def loss(rest: Params, of_fixed: Array, of_targets: Array) -> Array:
-        return fixed_loss(first.after(rest, of_fixed)) + target_loss(
-            first.after(rest, of_targets)
-        )
+        of_d = share(rest, of_fixed, labels)
+        return of_d + share(rest, of_targets, target_labels)
 
     def step(state: Any, _: None) -> tuple[Any, None]:
         theta, optimiser_state = state

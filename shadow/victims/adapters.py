@@ -112,10 +112,7 @@ def from_equinox(
     def init(key: Array) -> Params:
         return equinox.filter(make(key), equinox.is_inexact_array)
 
-    def is_float(leaf: Any) -> bool:
-        return hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.inexact)
-
-    _, static = equinox.partition(make(jax.random.key(0)), is_float)
+    _, static = equinox.partition(make(jax.random.key(0)), equinox.is_inexact_array)
 
     def apply(params: Params, images: ArrayLike) -> Array:
         return jax.vmap(equinox.combine(params, static))(jnp.asarray(images))

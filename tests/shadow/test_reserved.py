@@ -18,7 +18,7 @@ def _unsaid(monkeypatch):
 def test_a_gpu_of_slurms_that_jax_lacks_stops_the_worker(monkeypatch):
     monkeypatch.setenv("SLURM_JOB_GPUS", "3")
     with pytest.raises(reserved.NoAcceleratorError) as error:
-        reserved.check()
+        reserved.prepare()
     for part in ("SLURM_JOB_GPUS=3", "informed-adversary[cuda12]", "docs/clusters.md"):
         assert part in str(error.value)
     assert "\n" not in str(error.value)
@@ -29,25 +29,25 @@ def test_who_asks_for_a_gpu_does_not_get_the_cpu(monkeypatch, said):
     monkeypatch.setenv("SLURM_STEP_GPUS", "0")
     monkeypatch.setenv("JAX_PLATFORMS", said)
     with pytest.raises(reserved.NoAcceleratorError):
-        reserved.check()
+        reserved.prepare()
 
 
 def test_who_says_that_the_cpu_is_meant_gets_it(monkeypatch):
     monkeypatch.setenv("SLURM_JOB_GPUS", "3")
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-    reserved.check()
+    reserved.prepare()
 
 
 def test_a_driver_without_cuda_in_jax_is_hinted_at(monkeypatch, capsys):
-    reserved.check()
+    reserved.prepare()
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(devices, "has_nvidia_driver", lambda: True)
-    reserved.check()
+    reserved.prepare()
     hint = capsys.readouterr().err
     assert "JAX runs on the CPU" in hint
     assert hint.count("\n") == 1
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-    reserved.check()
+    reserved.prepare()
     assert capsys.readouterr().err == ""
 
 

@@ -23,7 +23,7 @@ from informed.attacks.inversion.cloud_regression import Local
 from informed.attacks.inversion.response import Response, Target
 from informed.attacks.inversion.retraining import Basis, Labels, Leading, Unknowns
 from shadow.parallel import BY_ROW, EVERYWHERE, sharded
-from shadow.training import GradientDescent, span_losses
+from shadow.training import GradientDescent
 from shadow.training import gram_form as gram
 from shadow.victims import Params
 
@@ -83,7 +83,6 @@ class SpanPrograms:
             """Train on D_- and the targets, given all inner products."""
             flat, labels, thin, square, rest = data
             images = flat if square is None else square
-            fixed_loss, target_loss = span_losses(labels, target_labels)
             with jax.default_matmul_precision("highest"):
                 return gram.coefficients(
                     first,
@@ -92,8 +91,8 @@ class SpanPrograms:
                     rest=rest,
                     products=products,
                     multiply=lambda fixed: _multiply(fixed, images, thin),
-                    fixed_loss=fixed_loss,
-                    target_loss=target_loss,
+                    labels=labels,
+                    target_labels=target_labels,
                 )
 
         def columns(data: tuple, products: Any, labels: Array, tangents: Any) -> Any:

@@ -261,7 +261,7 @@ def test_membership_takes_one_initialisation_a_release(parts):
 
 def test_a_seeded_developer_draws_as_a_script_does(parts):
     factory, *_ = world(parts, secrets=[0])
-    first = factory.starts(np.arange(2))
+    first = np.stack([factory.draw(np.int32(n)).start for n in range(2)])
     private = jax.random.fold_in(factory.key, 2)
     victim = factory.descent.victim
     for number, start in enumerate(first):
