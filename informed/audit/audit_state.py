@@ -86,7 +86,8 @@ class AuditState:
             raise RuntimeError("There is no page: the data weren't loaded in the time.")
         played = self._all_trials()
         targets = subject.split.test if models is None else models.targets
-        pool, table = subject.known_to_all, subject.table
+        pool = subject.fixed.joined(subject.split.shadow, subject.held_out)
+        table = subject.table
         groups = None if table is None else table.groups
         baselines = judging.baselines(targets, pool, groups=groups)
         verdicts = [judging.verdict(t, targets, pool, baselines) for t in played]
@@ -154,7 +155,7 @@ class AuditState:
     def _unfinished(self, row: Row, trial: Trial | None) -> Trial:
         """Return the trial of an attack that is being played, or wasn't begun."""
         if trial is not None:  # between two of its targets
-            done = len(trial.images) if trial.images is not None else 0
+            done = 0 if trial.finished is None else int(np.sum(trial.finished))
             why = f"out of time at target {done + 1} of {trial.planned}"
             needs = trial.seconds / max(done, 1)
             return dataclasses.replace(trial, why_not=why, needs=needs, late=True)
@@ -164,20 +165,12 @@ class AuditState:
         if self.too_short is not None:
             why = self.too_short[0]
         assert self.subject is not None
+        rows = self.subject.split.test if self.models is None else self.models.released
         if self.checked is None:
-            count = len(self.subject.split.test)
-            trial = blank(row, sees=row.sees, secret=False, planned=count)
+            trial = blank(row, sees=row.sees, secret=False, planned=len(rows))
             why = "the pre-flight wasn't finished"
             return dataclasses.replace(trial, why_not=why, late=True)
-        models = self.models
-        if models is None:
-            subject = self.subject
-            nothing = np.zeros((len(subject.split.test), 1), np.float32)
-            secret = subject.contract.private
-            models = Models(subject=subject, released=nothing, secret=secret)
-        known: dict[str, Any] = {"why_not": why, "late": True}
-        known = {} if row.why_not(self.checked.facts) else known
-        return trials.untried(row, models, self.checked, **known)
+        return trials.untried(row, self.checked, len(rows), why_not=why, late=True)
 
     def _with_advice(self, row: dict[str, Any]) -> dict[str, Any]:
         """Add the minutes in which a judged attack would have finished its records."""

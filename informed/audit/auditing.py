@@ -221,15 +221,11 @@ def _released(state: AuditState, count: int, progress: Progress) -> trials.Model
     """Return the released models: those that were kept, or new ones."""
     assert state.subject is not None
     kept = state.ledger.part("released")
-    secret = state.subject.contract.private  # whoever knows the seed knows the noise
     if kept is not None and len(kept[0]["weights"]) >= count:
-        weights = kept[0]["weights"]
-        models = trials.Models(subject=state.subject, released=weights, secret=secret)
+        models = trials.Models(subject=state.subject, released=kept[0]["weights"])
         shadows = state.ledger.part("shadows")
         return models if shadows is None else models.shadowed(shadows[0]["weights"])
-    models = trials.train(
-        state.subject, targets=count, secret=secret, progress=progress
-    )
+    models = trials.train(state.subject, targets=count, progress=progress)
     state.ledger.keep("released", {"weights": models.released})
     return models
 
@@ -242,9 +238,9 @@ def _play(
     progress: Progress,
 ) -> None:
     """Run an attack, or go on with it, or record why it does not apply."""
-    models, checked, ledger = state.models, state.checked, state.ledger
+    models, ledger = state.models, state.ledger
     assert models is not None
-    assert checked is not None
+    untrained = models.shadows is None and not models.seconds  # no time was spent yet
     count = len(models.released)
     known: dict[str, Any] = {}
     before = ledger.trial(row.title)
@@ -258,7 +254,7 @@ def _play(
     elif row.name == "inversion" and not plan.inversion_seconds:
         why = "it would finish no record in its time, which other attacks got"
         known = {"why_not": why, "needs": plan.inversion_of_one, "late": True}
-    elif row.shadows and "shadow models" in schedule.parts and models.untrained:
+    elif row.shadows and "shadow models" in schedule.parts and untrained:
         models = state.models = trials.with_shadows(
             models,
             plan.most_shadows,
@@ -272,16 +268,18 @@ def _play(
     if row.title in schedule.parts:
         limit = schedule.limit(row.title)
         progress(f"{row.title}, at most {words.seconds(limit)}")
-    going_on = row.name == "inversion" and before is not None and before.reconstruction
+    if row.name == "inversion" and before is not None and before.reconstruction:
+        state.trials[row.title] = known["begun"] = before
+    _attempt(state, row, limit=limit, **known)
+
+
+def _attempt(state: AuditState, row: Row, **settings: Any) -> None:
+    """Run an attack on the state's models and record its trial (`trials.attempt`)."""
+    assert state.models is not None
+    assert state.checked is not None
     state.playing = row.title
     trial = trials.attempt(
-        row,
-        models,
-        checked,
-        limit=limit,
-        begun=before if going_on else None,
-        known=known,
-        keep=state.record,
+        row, state.models, state.checked, keep=state.record, **settings
     )
     state.playing = ""
     state.record(trial)
@@ -298,21 +296,8 @@ def continue_inversion(
     if trial is None or not trial.reconstruction or not trial.needs:
         return
     if limit >= trial.needs:
-        assert state.models is not None
-        assert state.checked is not None
         progress(f"inversion goes on, at most {words.seconds(limit)}")
-        row = registry.find("inversion")
-        state.playing = trial.name
-        again = trials.attempt(
-            row,
-            state.models,
-            state.checked,
-            limit=limit,
-            begun=trial,
-            keep=state.record,
-        )
-        state.playing = ""
-        state.record(again)
+        _attempt(state, registry.find("inversion"), limit=limit, begun=trial)
 
 
 def _prepared(
@@ -374,8 +359,10 @@ def load(
                 f" {', '.join(map(str, source)) or 'nothing'}."
             )
         source = (source["images"], source["labels"])
-    if isinstance(source, tuple):
-        images, labels = np.asarray(source[0]), np.asarray(source[1])
+    if isinstance(source, tuple | list):
+        if len(source) != 2:
+            raise ValueError(f"Expected data = (images, labels), got {len(source)}.")
+        images, labels = map(np.asarray, source)
         if images.ndim != 2:
             images = images[..., None] if images.ndim == 3 else images
             if labels.dtype.kind not in "iub" or not labels.size:

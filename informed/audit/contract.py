@@ -27,6 +27,7 @@ import functools
 import hashlib
 import importlib.util
 import inspect
+import numbers
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -246,9 +247,7 @@ def mechanism(privacy: Mapping[str, Any], sigma: float) -> dp.PoissonGaussian:
     )
 
 
-def declared(
-    privacy: Mapping[str, Any], *, given: bool, default: float | None
-) -> float:
+def declared(privacy: Any, *, given: bool, default: float | None) -> float:
     """Return the noise multiplier of the released models, for which the bound holds.
 
     Args:
@@ -258,6 +257,12 @@ def declared(
     Raises: FieldError: PRIVACY is invalid, or declares other noise than training adds
       by default.
     """
+    if not isinstance(privacy, Mapping) or not all(
+        isinstance(value, numbers.Real) for value in privacy.values()
+    ):
+        raise checks.FieldError(
+            "PRIVACY", f"Expected {{}} to be a dictionary of numbers, got {privacy!r}."
+        )
     named = privacy.get("noise_multiplier")
     if named is None and not given:
         raise checks.FieldError(

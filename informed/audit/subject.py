@@ -191,11 +191,6 @@ class Subject:
         """The key that all randomness is drawn from."""
         return jax.random.key(self.seed)
 
-    @property
-    def known_to_all(self) -> Examples:
-        """D_- and all public records."""
-        return self.fixed.joined(self.split.shadow, self.held_out)
-
     def call(self, *, answers: bool = False, noise: float | None = None) -> Call:
         """Return the function as the algorithm calls it, without running it."""
         asked = answers and self.answering
@@ -305,7 +300,7 @@ def prepare(
             f" targets and at least {2 * examples.num_classes} public ones; there are"
             f" {distinct}. Set --fixed or --targets lower."
         )
-    kept = min(_HELD_OUT, rest // 4)
+    kept = max(1, min(_HELD_OUT, rest // 4))
     split = data.split(
         examples, num_fixed=fixed, num_shadow=rest, num_test=targets, seed=seed
     )

@@ -69,8 +69,7 @@ class Budget:
     Attributes:
       targets: number of records to attack.
       most_shadows: largest number of shadow models; time may allow fewer.
-      inversion_seconds: time after which the inversion stops; 0: it would finish no
-        record.
+      inversion_seconds: estimated time of the inversion; 0: it would finish no record.
       inversion_of_one: estimated seconds to invert one record, shared work included.
     """
 

@@ -9,8 +9,7 @@ prints `listed`. No attack reads a target; guesses are judged elsewhere.
 
 import dataclasses
 import tempfile
-import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,14 +38,12 @@ class Models:
       released: (targets, values), weights, then predictions if models give them.
       shadows: models on public records, weights followed by predictions; None: there
         are none.
-      secret: whether the key was secret.
       seconds: seconds that training the shadow models took.
       why_no_shadows: why there are no shadow models.
     """
 
     subject: Subject
     released: np.ndarray
-    secret: bool
     shadows: ShadowModels | None = None
     seconds: float = 0.0
     why_no_shadows: str = "no shadow models in this time"
@@ -55,11 +52,6 @@ class Models:
     def targets(self) -> Examples:
         """The records of the released models."""
         return self.subject.split.test.take(np.arange(len(self.released)))
-
-    @property
-    def untrained(self) -> bool:
-        """Whether no time was spent on shadow models yet."""
-        return self.shadows is None and not self.seconds
 
     def shadowed(self, weights: np.ndarray) -> "Models":
         """Return these models with shadow models of the first public records."""
@@ -77,7 +69,8 @@ class Models:
     @property
     def knowledge(self) -> Knowledge:
         """What the adversary of Definition 1 of Balle et al. 2022 knows."""
-        factory = self.subject.factory("released", secret=self.secret)
+        secret = self.subject.contract.private
+        factory = self.subject.factory("released", secret=secret)
         return factory.knowledge(public=self.subject.split.shadow)
 
 
@@ -106,17 +99,15 @@ class Estimators(Sequence):
 
 
 def train(
-    subject: Subject,
-    *,
-    targets: int,
-    secret: bool = False,
-    progress: Progress = lambda _: None,
+    subject: Subject, *, targets: int, progress: Progress = lambda _: None
 ) -> Models:
     """Return newly trained released models, one for each of the first targets."""
     progress(f"training {targets} released models")
+    # Whoever knows the seed knows the noise, so private training has a secret one.
+    secret = subject.contract.private
     factory = subject.factory("released", answers=True, secret=secret)
     weights = factory.train(subject.split.test.take(np.arange(targets)))
-    return Models(subject=subject, released=weights, secret=secret)
+    return Models(subject=subject, released=weights)
 
 
 def require_trace(models: Models) -> None:
@@ -127,7 +118,8 @@ def require_trace(models: Models) -> None:
     Raises: AuditStoppedError: all models are the same, though the key is known.
     """
     weights = models.released
-    if models.secret or len(weights) < 2 or not weights.size:
+    private = models.subject.contract.private
+    if private or len(weights) < 2 or not weights.size:
         return
     if not np.ptp(weights, axis=0).any():
         raise AuditStoppedError(
@@ -158,8 +150,9 @@ def with_shadows(
     """
     if not count or not models.released.shape[1]:
         return models
-    public = models.subject.split.shadow
-    factory = models.subject.factory("shadow", answers=True, secret=models.secret)
+    subject, public = models.subject, models.subject.split.shadow
+    secret = subject.contract.private
+    factory = subject.factory("shadow", answers=True, secret=secret)
     progress(f"training up to {count} shadow models")
     batches: list[np.ndarray] = []
     clock, last, stopped = limits.Clock(limit), 0.0, ""
@@ -178,13 +171,10 @@ def with_shadows(
         # The first batch includes compilation, so its time isn't typical.
         last = clock.passed - began if start else 0.0
     models = dataclasses.replace(models, seconds=models.seconds + clock.passed)
-    if stopped and sum(map(len, batches)) < fewest:
-        return dataclasses.replace(models, why_no_shadows=stopped)
-    weights = np.concatenate(batches)
-    if len(weights) < fewest:
-        why = f"no shadow models: only {len(weights)} in their time"
+    if (trained := sum(map(len, batches))) < fewest:
+        why = stopped or f"no shadow models: only {trained} in their time"
         return dataclasses.replace(models, why_no_shadows=why)
-    return models.shadowed(weights)
+    return models.shadowed(np.concatenate(batches))
 
 
 def listed(checked: Preflight) -> list[dict[str, Any]]:
@@ -198,7 +188,7 @@ def listed(checked: Preflight) -> list[dict[str, Any]]:
     return attacks
 
 
-def untried(row: Row, models: Models, checked: Preflight, **known: Any) -> Trial:
+def untried(row: Row, checked: Preflight, planned: int, **known: Any) -> Trial:
     """Return the trial of an attack that has not run, or will not run.
 
     If only a fault of the training function rules the attack out, it counts as not
@@ -208,10 +198,10 @@ def untried(row: Row, models: Models, checked: Preflight, **known: Any) -> Trial
     Args:
       known: why_not, and other fields of the trial.
     """
-    facts, subject = checked.facts, models.subject
+    facts, subject = checked.facts, checked.subject
     if why := row.why_not(facts):
         withheld = dict(facts.withheld)
-        if checked.subject.unasked:
+        if subject.unasked:
             del withheld["answers"]
         mended = dataclasses.replace(
             facts,
@@ -228,8 +218,8 @@ def untried(row: Row, models: Models, checked: Preflight, **known: Any) -> Trial
         row,
         sees=views.get(row.sees, "all weights"),
         # If equal seeds give different weights, knowing the seed doesn't help.
-        secret=models.secret or not subject.deterministic,
-        planned=len(models.released),
+        secret=facts.secret or not subject.deterministic,
+        planned=planned,
     )
     return dataclasses.replace(trial, **known)
 
@@ -241,8 +231,8 @@ def attempt(
     *,
     limit: float,
     begun: Trial | None = None,
-    known: Mapping[str, Any] = types.MappingProxyType({}),
     keep: Callable[[Trial], None] = lambda _: None,
+    **known: Any,
 ) -> Trial:
     """Run one attack on the models of an audit within a time limit; return its trial.
 
@@ -252,11 +242,12 @@ def attempt(
       checked: the pre-flight of the training function.
       limit: seconds that the attack may take.
       begun: the trial of an inversion that ran out of time, to continue; None: start.
-      known: why_not, and other fields of the trial, if the attack must not run.
       keep: called with the trial so far after each target but the last, by attacks that
         go target by target.
+      known: why_not, and other fields of the trial, if the attack must not run.
     """
-    trial, subject = begun or untried(row, models, checked, **known), models.subject
+    trial = begun or untried(row, checked, len(models.released), **known)
+    subject = models.subject
     if known or row.why_not(checked.facts):
         return trial
     shadows = models.shadows if row.shadows else None

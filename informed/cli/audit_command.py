@@ -30,6 +30,7 @@ from informed.audit import (
 )
 from informed.cli import console, gate, registering
 from informed.cli.watchdog import Watchdog
+from informed.metrics.comparison import aligned
 from informed.report import document, run_report, words
 from shadow import files
 
@@ -59,9 +60,7 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         print(json.dumps(values["attacks"]) if arguments.json else table(values))
         return
     workdir = Path(arguments.workdir)
-    report = run_report.report(
-        workdir, shadow=arguments.shadow, data_dir=arguments.data_dir
-    )
+    report = run_report.report(workdir, shadow=arguments.shadow)
     out = Path(arguments.out or workdir / "report.html")
     report.save(out, redact=arguments.redact)
     if arguments.json:
@@ -271,17 +270,4 @@ def table(values: Mapping[str, Any]) -> str:
         )
     for row in values["baselines"]:
         rows.append((row["name"], "", "", "", words.number(row["mse_median"])))
-    # Rows of two cells are a name and a sentence, so they don't set column widths.
-    cells = [row for row in rows if len(row) > 2]
-    widths = [
-        max(len(row[i]) for row in cells if i < len(row)) for i in range(len(rows[0]))
-    ]
-    widths[0] = max(len(row[0]) for row in rows)
-    lines = []
-    for row in rows:
-        padded = [f"{row[0]:<{widths[0]}}", row[1]]
-        if len(row) > 2:
-            pairs = zip(row, widths, strict=False)
-            padded = [f"{cell:<{width}}" for cell, width in pairs]
-        lines.append("  ".join(padded).rstrip())
-    return "\n".join(lines)
+    return aligned(rows)

@@ -318,10 +318,10 @@ def _add_page(parser: argparse.ArgumentParser, name: str) -> None:
     else:
         add("workdir", "folder of a run", _run, "WORKDIR")
         add("--out", "the page (default: WORKDIR/report.html)", str, "FILE.html")
-        _add_shared(add, "data-dir", "redact")
+        _add_shared(add, "redact")
     about = "where the models are that were attacked (default: WORKDIR)"
     add("--shadow", about, str, "DIR")
-    _add_shared(add, "registers", "quiet")
+    _add_shared(add, "registers")
 
 
 def _add_run(parser: argparse.ArgumentParser, name: str) -> None:

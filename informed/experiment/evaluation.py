@@ -5,7 +5,7 @@ of the released models, as no attack may.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from informed.experiment.settings import Experiment
 from informed.experiment.stored import Paths, Stage
 from informed.metrics import Neighbours, judging
 from shadow import files, records, victims
-from shadow.data import Examples
 from shadow.models import ShadowModels
 from shadow.victims import Victim
 
@@ -56,7 +55,7 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
         rows = _compared(experiment, paths.workdir, truth, neighbours)
         _draw(paths.workdir, list(rows), truth, pool, neighbours)
         thetas = truth.weights[:_ACCURACY_MODELS]
-        correct = accuracy(developer.descent.victim, thetas, range(len(thetas)), truth)
+        correct = accuracy(developer.descent.victim, thetas, truth)
         prior_labels = fixed.labels  # of the same distribution as the targets' labels
         if not experiment.data.shadow_name:
             prior_labels = np.concatenate([prior_labels, public.labels])
@@ -161,24 +160,16 @@ def _draw(
     report.distance_histogram(workdir / "distances.png", neighbours, means)
 
 
-def accuracy(
-    victim: Victim,
-    thetas: np.ndarray,
-    own: Iterable[int],
-    targets: Examples | ShadowModels,
-) -> float | None:
+def accuracy(victim: Victim, thetas: np.ndarray, targets: ShadowModels) -> float | None:
     """Return models' mean accuracy on other models' targets; None: there are none.
 
-    Args:
-      thetas: (models, params).
-      own: index in `targets` of the target that each model was trained on.
-      targets: images and labels.
+    `thetas` are (models, params); each was trained on the target of its number.
     """
     images, labels = targets.images, targets.labels
     if len(labels) < 2:
         return None
     scores = []
-    for theta, i in zip(thetas, own, strict=True):
+    for i, theta in enumerate(thetas):
         params = victim.unflatten(jnp.asarray(theta, jnp.float32))
         others = np.arange(len(labels)) != i
         scores.append(victims.accuracy(victim, params, images[others], labels[others]))

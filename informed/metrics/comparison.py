@@ -6,6 +6,7 @@ a gallery that the user gives or among the other targets. Users' scripts call it
 """
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -72,14 +73,24 @@ class Comparison:
             row = (name, error, str(guess.failed), labels, certified)
             rows.append((*row, _share(guess.nearer)))
         rows.append(("nearest neighbour", f"{self.oracle_mse:.3g}"))
-        widths = [max(len(row[i]) for row in rows[:-1]) for i in range(len(_HEADER))]
-        widths[0] = len(rows[-1][0])
-        lines = [
-            "  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=False))
-            for row in rows
-        ]
-        lines.append(f"{self.targets} targets; nearest neighbours from {self.gallery}")
-        return "\n".join(line.rstrip() for line in lines)
+        below = f"{self.targets} targets; nearest neighbours from {self.gallery}"
+        return f"{aligned(rows)}\n{below}"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows of cells as lines with columns, of which the first row has all.
+
+    Rows of two cells are a name and a sentence, which doesn't set a column's width.
+    """
+    full = [row for row in rows if len(row) > 2]
+    columns = range(len(rows[0]))
+    widths = [max(len(row[i]) for row in full if i < len(row)) for i in columns]
+    widths[0] = max(len(row[0]) for row in rows)
+    lines = [
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False))
+        for row in rows
+    ]
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def compare(

@@ -29,20 +29,17 @@ from shadow.store import Store
 from shadow.views import ViewConfig
 
 
-def report(
-    workdir: Path, *, shadow: str | None = None, data_dir: str | None = None
-) -> Report:
+def report(workdir: Path, *, shadow: str | None = None) -> Report:
     """Return the report of a run's folder.
 
     Args:
       workdir: folder of an evaluated `informed run`.
       shadow: folder or address of its shadow models; None: `workdir`.
-      data_dir: folder of prepared TFDS data sets; None: TFDS_DATA_DIR.
     Raises: NotMadeError: the run isn't finished; ConfigurationMismatchError: the models
       there have another configuration; ValueError: the folder is of another command.
     """
     started = time.monotonic()
-    run = _Run(workdir, shadow, data_dir)
+    run = _Run(workdir, shadow)
     targets, pool, trials, baselines = run.targets, run.pool, run.trials, run.baselines
     ids = np.asarray(run.released.array("test_indices"))
     verdicts = [judging.verdict(t, targets, pool, baselines) for t in trials]
@@ -87,7 +84,7 @@ def compared(workdir: Path, *, shadow: str | None = None) -> dict[str, Any]:
 
     Args, Raises: as for `report`.
     """
-    return _judged(_Run(workdir, shadow, None))
+    return _judged(_Run(workdir, shadow))
 
 
 class _Run:
@@ -96,7 +93,7 @@ class _Run:
     `pool` are all records that the adversary knows, `public` those of shadow models.
     """
 
-    def __init__(self, workdir: Path, shadow: str | None, data_dir: str | None) -> None:
+    def __init__(self, workdir: Path, shadow: str | None) -> None:
         file = workdir / "results.json"
         if not file.is_file():
             raise NotMadeError(f"There is no results.json in {workdir}.", by="run")
@@ -107,7 +104,7 @@ class _Run:
                 " results.json is of another command."
             )
         self.experiment = Experiment.from_mapping(self.results["configuration"])
-        self.paths = Paths(workdir=workdir, shadow=shadow or workdir, data_dir=data_dir)
+        self.paths = Paths(workdir=workdir, shadow=shadow or workdir)
         self.shadows, self.released = stored.stores(self.experiment, self.paths)
         _require_evaluated(workdir, shadow=self.shadows, released=self.released)
         self.developer = stored.factory_of(

@@ -54,12 +54,21 @@ def apply(params, key, inputs, training):
     return images.reshape(-1, 8, 8, 1)
 
 
+class Inverted(reconn.mlp):
+    def decode(self, hidden, image_shape):
+        return -super().decode(hidden, image_shape)
+
+
 def network(module, **fields):
     defaults = {"optimiser": optax.adamw(1e-2), "epochs": 2, "batch_size": 16}
     return reconn.Network(module=module, **(defaults | fields))
 
 
-@pytest.mark.parametrize("module", [of_haiku, (init, apply)], ids=["haiku", "pair"])
+@pytest.mark.parametrize(
+    "module",
+    [of_haiku, (init, apply), Inverted(widths=(8,))],
+    ids=["haiku", "pair", "subclass"],
+)
 def test_a_network_of_ones_own_is_loaded_in_another_process(
     module, models, key, tmp_path
 ):

@@ -93,3 +93,9 @@ def test_deviations_follow_from_what_is_published(rng, form):
     again, of_published = rounding.rounded(published, form, layout)
     np.testing.assert_allclose(again, published, rtol=1e-6)
     np.testing.assert_allclose(of_published, deviations, rtol=1e-6)
+
+
+def test_rounding_needs_to_know_the_arrays(rng):
+    view = shadow.Layers(precision="float16")
+    with pytest.raises(shadow.checks.FieldError, match="layout of the 64 parameters"):
+        view(rng.normal(size=(5, 64)).astype(np.float32))

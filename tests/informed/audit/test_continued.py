@@ -8,18 +8,19 @@ import pytest
 from informed.attacks import registry
 from informed.audit import auditing, timetable, trials
 from informed.audit.audit_state import AuditState
+from informed.audit.ledger import Ledger
 from shadow import limits
 from shadow.threat import Reconstruction
 from tests.informed.audit.audited_trainings import linear
 
 TARGETS = 4
+SETTINGS = auditing.AuditConfig(targets=TARGETS, fixed=20)
 
 
 @pytest.fixture(scope="module")
 def checked(digits):
     few = digits.take(np.arange(120))
-    settings = auditing.AuditConfig(targets=TARGETS, fixed=20)
-    return auditing.check(linear, few, settings=settings)
+    return auditing.check(linear, few, settings=SETTINGS)
 
 
 @pytest.fixture(scope="module")
@@ -116,3 +117,29 @@ def test_what_was_found_stays_where_going_on_stumbles(whole, models, checked):
     assert "it stopped with" in found.why_not
     np.testing.assert_array_equal(found.images[:2], whole.images[:2])
     assert found.finished.tolist() == [True, True, False]
+
+
+def test_a_page_written_before_the_next_target_has_those_of_an_earlier_call(
+    whole, models, checked, monkeypatch, tmp_path
+):
+    begun, pages = cut_off(whole, 2), []
+    state = AuditState(
+        checked=checked, models=models, settings=SETTINGS, ledger=Ledger(tmp_path)
+    )
+    state.subject = checked.subject
+    state.ledger.open({})
+    state.ledger.keep_trial(begun)
+
+    def attempt(*arguments, **settings):
+        pages.append({trial.name: trial for trial in state._all_trials()})
+        return settings["begun"]
+
+    monkeypatch.setattr(trials, "attempt", attempt)
+    plan = timetable.Budget(
+        targets=TARGETS, most_shadows=0, inversion_seconds=9.0, inversion_of_one=1.0
+    )
+    row = registry.find("inversion")
+    auditing._play(state, row, schedule(60.0), plan, lambda said: None)
+    (page,) = pages
+    assert page["inversion"].why_not == f"out of time at target 3 of {TARGETS}"
+    np.testing.assert_array_equal(page["inversion"].images[:2], whole.images[:2])

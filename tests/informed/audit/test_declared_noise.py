@@ -70,6 +70,15 @@ def test_noise_that_is_declared_is_the_noise_of_what_is_shipped(tmp_path):
     assert not check(declaring(tmp_path, "5.0")).stops
 
 
+@pytest.mark.parametrize("privacy", ["1.0", "{'steps': 1, 'clip_norm': None}"])
+def test_what_is_no_declaration_is_refused(privacy, tmp_path):
+    file = tmp_path / "declares.py"
+    text = NOISY.format(default=5.0, used=1.0).splitlines()
+    file.write_text("\n".join([text[1], f"PRIVACY = {privacy}", *text[3:]]))
+    with pytest.raises(checks.FieldError, match="PRIVACY to be a dictionary"):
+        check(f"{file}:train")
+
+
 def test_declared_noise_without_a_draw_stops_the_audit(tmp_path):
     found = check(declaring(tmp_path, "5.0", used="0.0")).stops
     assert all("PRIVACY declares noise, but" in finding.what for finding in found)

@@ -94,6 +94,8 @@ def test_names_of_guesses_stand_in_the_table(targets):
         "guess 1",
         "kernel",
     ]
+    lines = str(informed.compare(targets, **{"k" * 30: moved(targets, 0)})).splitlines()
+    assert lines[0].index("MSE") == lines[1].index("0") == lines[2].index("0.")
     with pytest.raises(ValueError, match="kernel to be a Reconstruction, got ndarray"):
         informed.compare(targets, kernel=targets.images)
 

@@ -111,4 +111,4 @@ def test_one_target_leaves_none_to_measure_the_accuracy_on(elsewhere):
         weights=truth.weights[:1], images=truth.images[:1], labels=truth.labels[:1]
     )
     victim = stored.victim_of(load_experiment(FEW), store)
-    assert evaluation.accuracy(victim, one.weights, [0], one) is None
+    assert evaluation.accuracy(victim, one.weights, one) is None
