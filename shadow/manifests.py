@@ -35,6 +35,7 @@ _DIMENSIONS = {
     "test_indices": ("test_targets",),
     "initialisation": ("params",),
 }
+_POSITIONS = ("fixed_indices", "shadow_indices", "test_indices")
 MAKE_AGAIN = (
     f"Delete its {MANIFEST} and make the store again with its configuration; blocks"
     " that are committed stay."
@@ -55,6 +56,8 @@ def of(
     Returns: the record, the manifest, and the arrays that are not cut into blocks.
     """
     checks.at_least("block_size", block_size, 1)
+    for name in positions:
+        checks.choice("positions", name, _POSITIONS)
     fixed, role = factory.fixed, factory.role
     layout = factory.algorithm.layout(fixed)
     configuration = {**configuration, **factory.identity}

@@ -323,6 +323,11 @@ def at(address: Address) -> Place:
         return address
     scheme, separator, rest = str(os.fspath(address)).partition("://")
     if not separator:
+        if scheme.partition(":/")[0] in SCHEMES:
+            raise ValueError(
+                f"Expected a string, such as s3://bucket/prefix, got {address!r}, which"
+                " has one slash: a Path drops the other."
+            )
         return Folder(address)
     if scheme == "file":
         return Folder(rest)

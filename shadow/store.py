@@ -216,6 +216,8 @@ class Store(Blocks):
             first = random.randrange(len(missing)) if missing else 0
             todo, total = missing[first:] + missing[:first], len(self)
         else:
+            for block in blocks:
+                checks.within("blocks", block, 0, self.num_blocks)
             todo = [block for block in blocks if block in rows_of]
             total = sum(len(range(*self.block_range(block))) for block in blocks)
         with bars.bar(

@@ -141,6 +141,11 @@ def table_of(
       name: the name of the table in messages.
     Raises: ValueError, as `load_table`.
     """
+    lengths = sorted({len(values) for values in cells.values()})
+    if len(lengths) != 1 or not lengths[0]:
+        raise ValueError(
+            f"Expected {name} to have rows, as many in each column; got {lengths}."
+        )
     if label is None:
         known = (c for c in cells if c.lower() in LABELS)
         label = next(known, list(cells)[-1])

@@ -229,7 +229,8 @@ def layout_of(trained: Any) -> tuple[Slice, ...]:
 def _array(leaf: Any) -> np.ndarray:
     """Return a leaf as an array of numbers, also a tensor that tracks gradients."""
     if hasattr(leaf, "detach"):
-        leaf = leaf.detach().cpu().numpy()
+        leaf = leaf.detach().cpu()
+        leaf = (leaf.float() if "bfloat16" in str(leaf.dtype) else leaf).numpy()
     array = np.asarray(leaf)
     if array.dtype.kind not in "fiub":
         raise ValueError(

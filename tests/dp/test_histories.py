@@ -114,6 +114,8 @@ def test_events_that_no_mechanism_is_for_are_refused():
     )
     with pytest.raises(dp.domain.FieldError, match="not RandomAllocation"):
         secret.event()
+    with pytest.raises(dp.domain.FieldError, match="noise_multiplier"):
+        dp.from_event(dp_accounting.LaplaceDpEvent(0.0), relation="zero_out")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import importlib.util
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import boto3
 import pytest
@@ -97,6 +98,7 @@ def test_only_old_leftovers_of_a_folder_go(tmp_path):
     [
         ("http://host/x", ["'http://host/x'", "s3://"]),
         ("s3://", ["s3://BUCKET/PREFIX"]),
+        (Path("s3://bucket/x"), ["a string", "s3:/bucket/x", "one slash"]),
     ],
 )
 def test_an_address_of_another_kind_is_refused(address, parts):

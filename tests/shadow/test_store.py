@@ -204,6 +204,8 @@ def test_arrays_of_a_wrong_shape_are_refused(make, split, rng):
             split.shadow.images[:16],
             split.shadow.labels[:16],
         )
+    with pytest.raises(ValueError, match=r"blocks in \[0, 3\), got 99"):
+        store.fill(blocks=[99])
     assert store.missing() == [0, 1, 2]
 
 

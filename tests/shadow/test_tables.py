@@ -68,6 +68,9 @@ def write_csv(path, cells):
         (CELLS | {"label": [0.1, 0.2, 0.3, 0.4]}, "to hold classes"),
         (CELLS | {"age": [30, np.inf, 1, 2]}, "finite numbers.*'age'"),
         ({"label": [0, 1]}, "columns beside 'label'"),
+        (CELLS | {"age": [30]}, r"as many in each column; got \[1, 4\]"),
+        (dict.fromkeys(CELLS, ()), r"to have rows.*got \[0\]"),
+        ({}, "to have rows"),
     ],
 )
 def test_bad_tables_are_refused_in_a_line(cells, message):

@@ -280,6 +280,7 @@ def test_one_hidden_layer(sets, begun, tmp_path):
     ("change", "match"),
     [
         ({"methods": ("deco",)}, "methods"),
+        ({"methods": ()}, "number of methods"),
         ({"kkt": dataclasses.replace(smoke().kkt, restarts=3)}, r"kkt\.restarts"),
     ],
 )
