@@ -2,7 +2,7 @@
 
     python examples/audit_table.py
 
-The same of a table of your own, by its column of labels:
+The same for your own table; `--label` names the column of labels:
 
     informed audit examples/audit_table.py:train --data mine.csv \
         --label diagnosis --fixed 200 --targets 20 --out audit.html

@@ -1,8 +1,8 @@
 """A new attack: one file and one row.
 
-The guess is the target of the shadow model whose release is nearest. When registered,
-`config.attacks.NAME = {"type": "nearest_model"}` runs it in `informed run`, in sweeps,
-pictures and results.json.
+The guess is the target of the shadow model whose release is nearest. Once it is
+registered, `informed.add_attack(config, NAME, "nearest_model")` has `informed run` play
+it; pictures and results.json show it.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ from informed.experiment.stored import Paths
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NearestModelConfig:
-    """models: shadow models that are looked at, from the first on."""
+    """models: how many shadow models to compare with, counted from the first."""
 
     models: int = 1000
 

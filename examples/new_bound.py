@@ -9,7 +9,7 @@ An attacker who gets the record is right. Any other is right with probability ka
 hold for every attack: a bound that is too small flatters whoever publishes. The test of
 this example plays the lottery.
 
-A bound of the toolkit's own mechanisms has a name, as `total_variation` below:
+To add a bound for the toolkit's own mechanisms, register a function under a name:
 
     informed bound --bounds examples/new_bound.py --noise-multiplier 2 --steps 1 \\
         --kappa 0.1

@@ -1,8 +1,8 @@
 """A new launcher: who starts workers on a shadow data set, and a name.
 
 The store is the queue: a worker takes blocks that nobody has committed, so a launcher
-may start as many as it likes, as often as it likes, and has nothing to remember. This
-one is for a file system that fails now and then: it begins again with what is missing.
+may start as many as it likes, as often as it likes, and needs no state. This one is for
+a file system that fails now and then: it begins again with what is missing.
 From Python: `store.fill(launcher=patient)`.
 
     informed shadow --config=examples/new_launcher.py --workdir=runs/new_launcher \\

@@ -1,7 +1,7 @@
 """Your own training in JAX: can one of its points be read back?
 
 Any pure function train(images, labels, key) -> weights will do. This one uses Adam with
-a schedule and label smoothing. It is batched and differentiated as it is.
+a schedule and label smoothing. The toolkit batches and differentiates it unchanged.
 """
 
 import jax

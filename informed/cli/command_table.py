@@ -37,11 +37,11 @@ without the model, gamma the highest success that you accept.
 """
 _END = """\
 informed COMMAND --help has its options and an example. Exit codes: 0 done, 2 an error
-(a one-line message), 3 the audit's initial check found something to fix first, 4 it was
+(a one-line message), 3 the audit's pre-flight found something to fix first, 4 it was
 not shown that success stays within --max-success, 130 interrupted, 141 closed pipe.
 """
 _CONFIGURED = """\
-Every field of a configuration can be set: --config.shadow.count=20000.
+Every field of a configuration can be set: --config.seed=1.
 Finished stages are skipped; interrupted ones resume where they were.
 """
 _STAGE = "informed {} --config=configs/digits.py --workdir=runs/digits"
@@ -115,7 +115,7 @@ COMMANDS = {
     ),
     "attacks": Command(
         _RUN,
-        "list all attacks: what each sees, needs to know, and gives",
+        "list the reconstruction attacks: what each sees, needs to know, and gives",
         "informed attacks --json",
         trains=False,
     ),
@@ -291,7 +291,7 @@ def _remedy(error: Exception, arguments: argparse.Namespace) -> str:
         )
     if type(error).__name__ == "CorruptBlockError" and error.block is not None:  # type: ignore[attr-defined]
         shadow = getattr(arguments, "shadow", None) or workdir
-        place = f"--workdir={shadow}" if shadow else "STORE, of that store"
+        place = f"--workdir={shadow}" if shadow else "STORE"
         return f"Remake what is corrupt: informed shadow verify {place}"
     if isinstance(error, NotMadeError):
         by = error.by if error.by in COMMANDS else error.by.partition("-")[0]

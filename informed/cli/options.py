@@ -313,7 +313,7 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
 def _add_page(parser: argparse.ArgumentParser, name: str) -> None:
     add = _adder(parser)
     if name == "compare":
-        about = "what `informed audit --out` wrote, or the folder of a run"
+        about = "the .json file of an audit or report, or the folder of a run"
         add("source", about, _audit, "AUDIT.json|WORKDIR")
     else:
         add("workdir", "folder of a run", _run, "WORKDIR")
@@ -342,8 +342,9 @@ def _add_run(parser: argparse.ArgumentParser, name: str) -> None:
     add("--config", about, str, "FILE[:SIZE]", required=needed)
     about = "folder that the run reads and writes"
     add("--workdir", about, str, "DIR", required=not is_shadow)
-    about = "attack the shadow models of another workdir, or of s3://bucket/mnist"
-    add("--shadow", about, str, "DIR")
+    if name not in ("kkt", "landscape", "bilevel"):
+        about = "attack the shadow models of another workdir, or of s3://bucket/mnist"
+        add("--shadow", about, str, "DIR")
     about = "go on with what other versions of jax or of this package made"
     add("--accept-versions", about)
     _add_shared(add, "data-dir", "quiet")
@@ -357,7 +358,7 @@ def _add_run(parser: argparse.ArgumentParser, name: str) -> None:
             " folder that Orbax wrote"
         )
         add("--weights", about, _weights, "FILE")
-        about = "their training images, then others, which judge: .npz, see docs/kkt.md"
+        about = "their training images, then others as a control: .npz, see docs/kkt.md"
         add("--data", about, _file, "FILE")
     elif name == "attack":
         add("--only", "one of config.attacks (default: all)", str, "NAME")
@@ -373,21 +374,23 @@ def _add_shadow(add: Callable[..., None]) -> None:
     add("--devices", "plan: the time on N devices like this one", _COUNT, "N")
     about = "who starts workers: local (default), ray, or what --config registers"
     add("--launcher", about, str)
-    about = "be one of N workers, I = 0 ... N - 1, that know nothing of each other"
+    about = "run as worker I of N independent workers, I = 0 ... N - 1"
     add("--worker", about, str, "I/N")
-    add("--address", "of a Ray cluster; auto: this machine's", str)
+    about = "address of the Ray cluster; auto: the one that this machine belongs to"
+    add("--address", about, str)
     add("--cpus", "cores per Ray task (default: 1)", _COUNT, "N")
-    add("--gpus", "per Ray task (default: 1 where there are some)", _GPUS, "N")
-    add("--memory", "set aside per Ray task (default: 2 GiB)", _COUNT, "BYTES")
+    about = "GPUs per Ray task (default: 1 if the cluster has GPUs, else 0)"
+    add("--gpus", about, _GPUS, "N")
+    add("--memory", "memory per Ray task (default: 2 GiB)", _COUNT, "BYTES")
     about = f"environment variables for Ray's workers (default: {','.join(FORWARDED)})"
     add("--forward", about, lambda names: tuple(names.split(",")), "NAMES")
-    about = "of a CNN that is trained, see docs/clusters.md (default: suits the device)"
+    about = "how a CNN is computed, see docs/clusters.md (default: suits the device)"
     add("--form", about, str)
     about = (
-        "the same bits on the same kind of GPU; slower. verify: if STORE was made so"
+        "the same bits on the same kind of GPU; slower. verify: for a STORE made with it"
     )
     add("--deterministic", about)
-    about = "keep compiled programs there, for the next workers; yours alone"
+    about = "folder of yours alone, for compiled programs that later workers reuse"
     add("--compilation-cache", about, str, "DIR")
 
 

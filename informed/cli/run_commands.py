@@ -76,10 +76,8 @@ def _attack_weights_alone(
 ) -> None:
     """Run an experiment whose adversary has only the weights, and print its results.
 
-    Raises: ValueError: --shadow was given; one of --weights and --data.
+    Raises: ValueError: one of --weights and --data, or how many points isn't said.
     """
-    if arguments.shadow:
-        raise ValueError("This attack has no shadow models; leave out --shadow.")
     weights, data = (getattr(arguments, name, None) for name in ("weights", "data"))
     if (weights is None) != (data is None):
         raise ValueError("Expected --weights and --data together: the data judge.")
@@ -94,6 +92,11 @@ def _attack_weights_alone(
                     f"--weights are of a network that was trained already; leave out"
                     f" --config.{name}."
                 )
+        if not arguments.config and not any("data.points=" in word for word in rest):
+            raise ValueError(
+                "Expected --config.data.points=N: how many of the images the network"
+                " was trained on. The others are the control."
+            )
         config["data"]["name"] = str(data)
         if not any(word.startswith("--config.data.classes=") for word in rest):
             config["data"]["classes"] = "all"

@@ -149,9 +149,17 @@ class RefinedReconnConfig(ReconnConfig):
     batch_size: int = 64
     epochs: int = 10
 
+    def __post_init__(self) -> None:
+        checks.choice("kind", self.kind, ("refined",))
+        super().__post_init__()
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class KernelReconnConfig(ReconnConfig):
     """The same settings with the kernel regression; for rows `kernel`, `black_box`."""
 
     kind: str = "kernel"
+
+    def __post_init__(self) -> None:
+        checks.choice("kind", self.kind, ("kernel",))
+        super().__post_init__()

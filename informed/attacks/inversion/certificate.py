@@ -59,7 +59,7 @@ _SMALL_DISTANCE = 1e-3
 
 
 def certify(problem: Problem, candidate: Candidate) -> Certificate:
-    """Certify a candidate if the three conditions of the module hold.
+    """Certify a candidate if the conditions of the module hold.
 
     Returns: the certificate. Its images are rounded to levels if they are near, and
       known pixels of the target are put in.

@@ -28,6 +28,13 @@ def test_the_defaults_are_those_of_the_methods():
     )
 
 
+@pytest.mark.parametrize("row", ["kernel", "refined", "black_box"])
+def test_a_row_is_not_played_by_another_method(row):
+    network = dataclasses.asdict(ReconnConfig())
+    with pytest.raises(checks.FieldError, match=r"x\.kind.*got 'network'"):
+        NamedAttack.from_values({"type": row, **network}, "x")
+
+
 def test_only_a_module_that_corrects_images_refines():
     with pytest.raises(checks.FieldError, match="architecture = 'residual_cnn' with"):
         RefinedReconnConfig(architecture="mlp")

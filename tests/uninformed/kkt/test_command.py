@@ -131,6 +131,9 @@ def test_settings_of_a_training_that_is_over_are_refused(theirs, tmp_path, capsy
             ["kkt", *arguments, "--config=kkt:digits", "--config.victim.outputs=7"]
         )
     assert "leave out --config.victim" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        cli.main(["kkt", *arguments])
+    assert "Expected --config.data.points=N" in capsys.readouterr().err
 
 
 @pytest.mark.slow
