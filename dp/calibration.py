@@ -22,6 +22,7 @@ from dp.rero import ReRoBound, rero_bound, rounded_up
 from dp.sampling import Batches, Run
 
 _MARGIN = 3e-6  # log sigma is this exact, on the safe side
+_ORDERS_END = 10.0  # in log sigma; farther up, Renyi divergences say no more
 _LEAST = math.log(0.02)  # with sampled batches the search ends below this log sigma
 _BRACKET, _EVALUATIONS = 0.2, 40  # a step of log sigma; secants need 2 to 6 of the 40
 
@@ -88,6 +89,10 @@ def calibrate(
     """
     domain.choice("relation", relation, bounds.RELATIONS)
     domain.between("delta", delta, 0, 1)
+    asked = {"gamma": gamma, "advantage": advantage, "epsilon": epsilon}
+    for name, value in (asked | {"kappa": kappa, "log_kappa": log_kappa}).items():
+        if value is not None:
+            domain.one(name, value)
     design, full = _design(relation, steps, sampling_probability, batches)
     base = None
     if gamma is not None or kappa is not None or log_kappa is not None:
@@ -121,7 +126,6 @@ def calibrate(
         above = float(bound.log_gamma) - wanted
         return 1e-300 if above <= 0 and bound.gamma > float(gamma) else above
 
-    asked = {"gamma": gamma, "advantage": advantage, "epsilon": epsilon}
     if full.mu / np.finfo(float).max >= mu:
         raise domain.FieldError(
             next(name for name, value in asked.items() if value is not None),
@@ -211,8 +215,10 @@ def _smallest(
     `rough` is faster and mostly above excess, or excess itself. `high` is about enough,
     and the result itself where the mechanism gets no credit for sampling.
     """
-    step = 1e-9
+    begun, step = high, 1e-9
     while rough(high) > 0:
+        if rough is not excess and high > begun + _ORDERS_END:
+            return _smallest(excess, excess, begun)
         high += step
         step = min(1.0, step * 16)
     if rough is excess and excess(high - _MARGIN) > 0:

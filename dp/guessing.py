@@ -18,7 +18,8 @@ from dp.domain import Number
 from dp.rero import rounded_up
 
 _TRIED = 2000  # records that are tried as guesses
-_MEANS = 5  # best guesses whose near records are averaged, as further guesses
+# Best guesses; the means of so many numbers of records nearest to each are tried too.
+_MEANS, _SIZES = 5, 24
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,7 +44,8 @@ class Baseline:
     def log_kappas(self) -> Float[np.ndarray, "2"]:
         """Return logs of both upper limits, for `dp.rero_bound`: fixed, nearest.
 
-        A bound for every attacker lies between the two.
+        Neither bounds every attacker: a guess that is no record, such as the mean of a
+        cluster, may be right more often. `priors.empirical` has a limit that does.
         """
         return np.log([self.fixed[2], self.nearest[2]])
 
@@ -89,6 +91,12 @@ def kappa_from(
 
     def near(guess: np.ndarray, others: np.ndarray) -> np.ndarray:
         errors = domain.numbers("error", error(guess, others))
+        if errors.shape != (len(others),):
+            raise domain.FieldError(
+                "error",
+                f"Expected {{}} to return one number a record, shape ({len(others)},),"
+                f" got {errors.shape}.",
+            )
         domain.require("error", errors, ~np.isnan(errors), "to be no NaN")
         return errors <= limit
 
@@ -96,7 +104,10 @@ def kappa_from(
     counts = np.array([near(guess, half).sum() for guess in tried])
     best = tried[np.argsort(counts)[::-1][:_MEANS]]
     guesses = [*best, half.mean(axis=0)]
-    guesses += [half[near(guess, half)].mean(axis=0) for guess in best]
+    sizes = np.unique(np.geomspace(1, len(half), _SIZES).astype(int))
+    for one in best:  # means of clusters, also where no record is near another
+        order = np.argsort(error(one, half))
+        guesses += [half[order[:size]].mean(axis=0) for size in sizes]
     guess = max(guesses, key=lambda one: int(near(one, half).sum()))
     covered = np.zeros(len(held_out), bool)
     for other in half:

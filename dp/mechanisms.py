@@ -332,6 +332,7 @@ class Composition(Amplified):
     parts: tuple[PoissonGaussian, ...]
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", tuple(self.parts))
         for part in self.parts:
             if not isinstance(part, PoissonGaussian):
                 raise domain.FieldError(

@@ -43,7 +43,7 @@ def plot(
             f" {type(mechanism).__name__}: there is no one noise to vary.",
         )
     domain.finite_above("noise_multiplier", mechanism.noise_multiplier, 0)
-    baselines = domain.probability("kappas", np.array(kappas, float))
+    baselines = domain.probability("kappas", np.atleast_1d(np.array(kappas, float)))
     target = None if gamma is None else float(domain.probability("gamma", gamma))
     noises = np.append(mechanism.noise_multiplier * _TIMES, mechanism.noise_multiplier)
     runs = [dataclasses.replace(mechanism, noise_multiplier=float(n)) for n in noises]

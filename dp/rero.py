@@ -95,7 +95,8 @@ def _place(bound: Bound) -> tuple[Any, ...]:
     """Return where a bound's code is written."""
     code = getattr(bound, "__code__", None)
     line = code and (code.co_filename, code.co_firstlineno)
-    return bound.__module__, bound.__qualname__, line
+    name = getattr(bound, "__qualname__", repr(bound))
+    return getattr(bound, "__module__", None), name, line
 
 
 def rero_bound(

@@ -74,6 +74,16 @@ def membership_game(
     """
     coin_key, attack_key = jax.random.split(key)
     first, second = candidates
+    if first.images.shape != second.images.shape:
+        raise ValueError(
+            "Expected two candidates of each game, got images of shape"
+            f" {first.images.shape} and {second.images.shape}."
+        )
+    same = (first.images == second.images).all(axis=(1, 2, 3))
+    if (same & (first.labels == second.labels)).any():
+        raise ValueError(
+            f"Expected different candidates; both of game {same.argmax()} are equal."
+        )
     for examples in candidates:
         _require_unknown(examples, factory.fixed, "in the fixed set")
     coins = np.asarray(jax.random.bernoulli(coin_key, shape=(len(first),)))

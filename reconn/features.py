@@ -182,4 +182,5 @@ def room(shape: tuple[int, int], scratch: Path | None) -> Features:
     """Return an array to fill: in memory, or mapped from `scratch`; see `read`."""
     if scratch is None or 4 * math.prod(shape) <= devices.memory_bytes() // 4:
         return np.empty(shape, np.float32)
+    scratch.unlink(missing_ok=True)  # another process may have mapped it
     return np.lib.format.open_memmap(scratch, mode="w+", dtype=np.float32, shape=shape)

@@ -68,7 +68,6 @@ class Kernel(Method):
         checks.positive("scale", self.scale)
         if self.ridge is not None:
             checks.positive("ridge", self.ridge)
-        checks.at_least("voters", self.voters, 1)
 
     def learn(self, run: Run) -> "KernelRegression":
         """Return the regression, fitted or read; its error goes to metrics.jsonl."""

@@ -13,9 +13,12 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float32, Int
 
+from dp import domain
 from reconn.input_layout import InputLayout
 from shadow import checks
 
+# Whole numbers among the settings of methods, and the least of each.
+_WHOLE = {"models": 3, "voters": 1, "epochs": 1, "batch_size": 1}
 JUDGED = 1000  # validation models, at most, for choices and `Reconstructor.errors`
 
 Features = Float32[np.ndarray, "models features"]
@@ -81,8 +84,9 @@ class Method:
     shrink: bool = True
 
     def __post_init__(self) -> None:
-        if self.models is not None:
-            checks.at_least("models", self.models, 3)
+        for field, least in _WHOLE.items():  # those that the method has
+            if (value := getattr(self, field, None)) is not None:
+                object.__setattr__(self, field, domain.integer(field, value, least))
         checks.positive("clip", self.clip)
         checks.positive("validation_fraction", self.validation_fraction)
         checks.within("validation_fraction", self.validation_fraction, 0, 1)

@@ -101,8 +101,6 @@ class Network(Method):
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.choice("kept", self.kept, ("best", "last"))
-        checks.at_least("epochs", self.epochs, 1)
-        checks.at_least("batch_size", self.batch_size, 1)
         modules.require(
             self.module,
             "build",

@@ -164,8 +164,10 @@ def _network(
     }
     if _PROGRAM in arrays:
         program = export.deserialize(bytearray(arrays[_PROGRAM].tobytes()))
+        order = list(params)  # the tree's, which jit would sort
         return TrainedNetwork(
-            lambda params, inputs: program.call(list(params.values()), inputs), params
+            lambda params, inputs: program.call([params[n] for n in order], inputs),
+            params,
         )
     ((name, arguments),) = settings["module"].items()
     lists = {k: tuple(v) for k, v in arguments.items() if isinstance(v, list)}

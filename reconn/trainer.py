@@ -135,12 +135,21 @@ def train(
     with contextlib.ExitStack() as stack:
         folder = Path(workdir or stack.enter_context(tempfile.TemporaryDirectory()))
         results = ("checkpoints/[0-9]*", "kernel/*.npy", reconstructor.FILE)
+        begun = any(any(folder.glob(pattern)) for pattern in results)
         still_ours = records.claim(
             folder / "run.json",
             record,
             f"The reconstructor in {folder}",
-            begun=any(any(folder.glob(pattern)) for pattern in results),
+            begun=begun,
         )
+        if not begun:
+            (folder / "metrics.jsonl").unlink(missing_ok=True)
+        if isinstance(models, Store) and models.manifest["role"] != "shadow":
+            raise checks.FieldError(
+                "models",
+                "Expected {} of the role shadow, got released models, whose targets are"
+                " what an attack is judged by.",
+            )
         # A file name of this record and process, as another run may take the folder.
         mark = f"{record.fingerprint()[:12]}-{jax.process_index()}"
         scratch = folder / f"features-{mark}.npy"

@@ -223,11 +223,15 @@ class Blocks:
             fingerprint=self.fingerprint(),
             id=uuid.uuid4().hex,
             device=devices.kind(),
-            versions={**self.record.versions, **records.versions()},
+            versions=self.versions(),
             sha256={name: checks.digest(values) for name, values in arrays.items()},
             trained_with=dict(trained_with or {}),
         )
         return self._settle(attempt, arrays)
+
+    def versions(self) -> dict[str, Any]:
+        """Return the versions and revisions of this process that decide such models."""
+        return records.versions(**manifests.revisions(self.record.configuration))
 
     def _arrays_of(self, block: int, *values: np.ndarray) -> dict[str, np.ndarray]:
         """Return a block's arrays by name, as the store has them, or ValueError."""

@@ -130,9 +130,10 @@ def commit(block: int) -> str:
     return f"{COMMITS}/{block:06d}.json"
 
 
-def block_of(attempt: str) -> int:
-    """Return the block of an attempt from its file name."""
-    return int(attempt.rpartition("/")[2].partition(".")[0])
+def block_of(attempt: str) -> int | None:
+    """Return the block of an attempt from its file name; None: it is another file."""
+    stem = attempt.rpartition("/")[2].partition(".")[0]
+    return int(stem) if stem.isdigit() else None
 
 
 def numbers(names: list[str]) -> set[int]:

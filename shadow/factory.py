@@ -71,6 +71,13 @@ class Factory:
         if self.width is not None:
             checks.at_least("width", self.width, 1)
         self._check(self.fixed)
+        public = self.algorithm.capabilities.public
+        if self.start is not None and "initialisation" not in public:
+            raise checks.FieldError(
+                "start",
+                "{} is given, but this training draws a theta_0 of its own. Leave it"
+                " out, or set initialisation='shared'.",
+            )
         implementation = str(jax.random.key_impl(self.key))
         if "threefry" not in implementation:
             raise checks.FieldError(
@@ -281,8 +288,13 @@ class Factory:
                 " with another beside it, as with batch normalisation. Training adds up"
                 " gradients of single records.",
             )
-        if ids is None:
-            ids = np.arange(len(targets))
+        ids = np.arange(len(targets)) if ids is None else np.asarray(ids)
+        if ids.shape != (len(targets),) or ids.dtype.kind not in "iu":
+            raise checks.FieldError(
+                "ids",
+                f"Expected {{}} to be {len(targets)} whole numbers, one a target, got"
+                f" shape {ids.shape} of {ids.dtype}.",
+            )
         trained = self._runs(
             targets.images[:, None],
             targets.labels[:, None],

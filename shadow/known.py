@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32
 
 from shadow import checks
+from shadow.data import Examples
 
 Guesses = Float[np.ndarray, "releases height width channels"]
 Errors = Float[np.ndarray, "images height width channels"]
@@ -38,6 +39,12 @@ class Known:
     values: Float32[np.ndarray, "releases height width channels"]
 
     def __post_init__(self) -> None:
+        if self.mask.dtype != bool or self.mask.shape != self.values.shape[1:]:
+            raise checks.FieldError(
+                "known",
+                f"Expected {{}} with a boolean mask of shape {self.values.shape[1:]},"
+                f" got {self.mask.dtype} and {self.mask.shape}.",
+            )
         differ = int((np.isfinite(self.values) != self.mask[None]).sum())
         if differ:
             raise checks.FieldError(
@@ -53,8 +60,9 @@ class Known:
             )
 
     @classmethod
-    def of(cls, targets: Guesses, mask: Bool[np.ndarray, "..."]) -> "Known":
+    def of(cls, targets: Guesses | Examples, mask: Bool[np.ndarray, "..."]) -> "Known":
         """Return the known pixels of targets; those off the mask are dropped."""
+        targets = targets.images if isinstance(targets, Examples) else targets
         values = np.where(mask[None], targets, np.nan).astype(np.float32)
         return cls(mask=mask, values=values)
 

@@ -71,9 +71,7 @@ def of(
                 for part, examples in (("fixed", fixed), ("targets", targets))
             },
         },
-        data=data.REVISION,
-        **training.revisions(configuration),
-        **architectures.revisions(configuration),
+        **revisions(configuration),
     )
     whole = {"fixed_images": fixed.images, "fixed_labels": fixed.labels, **positions}
     initialisation = factory.initialisation
@@ -98,6 +96,15 @@ def of(
     }
     manifest["arrays"] = _metadata(manifest, whole)
     return record, manifest, whole
+
+
+def revisions(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the revisions of the components that decide such models."""
+    return {
+        "data": data.REVISION,
+        **training.revisions(configuration),
+        **architectures.revisions(configuration),
+    }
 
 
 def read(place: Place) -> dict[str, Any]:

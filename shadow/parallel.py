@@ -13,6 +13,7 @@ import functools
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -29,6 +30,8 @@ from shadow.training.algorithm import Algorithm, Draw
 # Compiled programs that are kept, of a few algorithms; one serves both roles.
 _KEPT = 4
 _compiled: dict[tuple[int, str], tuple[Callable, Algorithm]] = {}
+# Files of training functions as worker processes have imported them.
+_files: dict[str, bytes] = {}
 # An argument that each device has whole, and one divided by rows.
 EVERYWHERE, BY_ROW = PartitionSpec(), PartitionSpec("rows")
 
@@ -107,8 +110,10 @@ def _shared(algorithm: Algorithm, draw: Callable[[Any], Draw]) -> Callable:
     still = [jax.dtypes.issubdtype(value.dtype, floating) for value in traced.consts]
     values = list(zip(traced.consts, still, strict=True))
     digests = [checks.digest(np.asarray(value)) for value, fixed in values if fixed]
-    # A is traced differently for an accelerator, also for one that is only planned for.
-    text = f"{traced.jaxpr} {whole} {digests} {devices.cache_bound()}"
+    # A user's function may have changed since. A is traced differently for an
+    # accelerator, also for one that is only planned for.
+    now = checks.fingerprint(algorithm.configuration)
+    text = f"{traced.jaxpr} {whole} {digests} {now} {devices.cache_bound()}"
     about = id(algorithm), text
     if about not in _compiled:
 
@@ -277,6 +282,7 @@ class Runs:
         ]
         if self.algorithm.capabilities.on_cards:
             return self._stacked(on_cards.run(self.algorithm, arguments))
+        _restart_if_edited(self.algorithm)
         jobs = (joblib.delayed(_on_cpu)(self.algorithm, *job) for job in arguments)
         # One thread each, also if there is only one job: a library's sums, and so
         # theta's last bits, depend on the number of its threads.
@@ -333,6 +339,18 @@ def processes(algorithm: Algorithm) -> int:
     if algorithm.capabilities.on_cards:
         return max(1, len(devices.card_names()))
     return max(2, joblib.cpu_count())
+
+
+def _restart_if_edited(algorithm: Algorithm) -> None:
+    """Stop the processes if they may have imported an older file of the training."""
+    function = getattr(algorithm, "train", algorithm)
+    while isinstance(function, functools.partial):
+        function = function.func
+    _, _, file = checks.place(function)
+    now = Path(file).read_bytes() if file else b""
+    if _files.setdefault(file, now) != now:
+        _files[file] = now
+        reusable_executor.get_reusable_executor().shutdown(wait=True)
 
 
 def _on_cpu(train: Callable, *arguments: Any) -> np.ndarray:

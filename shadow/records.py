@@ -170,10 +170,11 @@ def claim(
     Raises: ConfigurationMismatchError, VersionMismatchError: see `require_same`.
     """
     if file.exists() and begun:
-        require_same(Record.read(json.loads(file.read_text())), record, what)
+        own = file.read_bytes()
+        require_same(Record.read(json.loads(own)), record, what)
     else:
-        files.write_json(file, record.values)
-    own = file.read_bytes()
+        own = files.as_json(record.values)
+        files.write_bytes(file, own)
 
     def still_own() -> None:
         if not file.exists() or file.read_bytes() != own:

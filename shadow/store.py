@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from shadow import bars, checks, commits, manifests, places
+from shadow import bars, checks, commits, manifests, places, records
 from shadow.blocks import Blocks
 from shadow.commits import CorruptBlockError
 from shadow.data import Examples
 from shadow.factory import Factory
 from shadow.manifests import MANIFEST, PER_MODEL
 from shadow.places import Address
-from shadow.records import ConfigurationMismatchError
+from shadow.records import ConfigurationMismatchError, Record
 
 __all__ = ["BLOCK_SIZE", "CorruptBlockError", "Store"]
 BLOCK_SIZE = 512  # models in a block, by default
@@ -164,7 +164,8 @@ class Store(Blocks):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the address, so that workers in other processes open it again."""
-        return _reopened, (type(self), str(self.place), self._factory, self._targets)
+        made = type(self), str(self.place), self._factory, self._targets
+        return _reopened, (*made, records.versions())
 
     @property
     def factory(self) -> Factory:
@@ -272,9 +273,15 @@ class Store(Blocks):
 
 
 def _reopened(
-    cls: type[Store], path: str, factory: Factory | None, targets: Examples | None
+    cls: type[Store],
+    path: str,
+    factory: Factory | None,
+    targets: Examples | None,
+    versions: Mapping[str, Any],
 ) -> Store:
     store = cls(path)
+    sender, here = (Record({}, v) for v in (versions, records.versions()))
+    records.require_same(sender, here, f"The store {path} that came to this worker")
     if factory is None or targets is None:
         return store
     return store.made_by(factory, targets)

@@ -3,7 +3,8 @@
 A new attack is one file with a callable (`threat.Attack`), a frozen dataclass of
 settings, and one row here, or a call of `register` from the user's own module.
 `informed attacks`, reports and the contract test pick it up by its name. So do runs
-(`informed.add_attack`), and audits if the row has a share of their time. Membership attacks (`informed.games`) and `prior_aware` have no row.
+(`informed.add_attack`), and audits if the row has a share of their time. Membership
+attacks (`informed.games`) and `prior_aware` have no row.
 """
 
 from collections.abc import Mapping

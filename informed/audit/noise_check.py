@@ -53,7 +53,7 @@ class Scatter:
         return self.least / allowed if self.least > allowed else 0.0
 
     def noticed(self, allowed: float) -> float:
-        """Return by what factor too small noise would have shown; infinity: by none.
+        """Return how many times less noise than there is would be `missing`, or inf.
 
         Args:
           allowed: mu of the declared noise.
@@ -89,8 +89,9 @@ def judged(measured: Scatter, allowed: float) -> Finding:
     if math.isfinite(factor):
         what = (
             f"{4 * measured.count} models scatter as the noise that PRIVACY declares"
-            f" allows; noise more than {factor:.2g} times too small would have been"
-            " noticed"
+            " allows. That doesn't show that it is there, as a record may move the"
+            f" weights by less than clipping allows: {factor:.2g} times less noise than"
+            " these models have would have been noticed"
         )
     return Finding(level="note", what=what)
 

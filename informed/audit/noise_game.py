@@ -35,6 +35,8 @@ DELTA = 1e-5  # at which epsilon is reported
 CANDIDATES = 4  # m, the records of which each model was trained on one
 # Noise multipliers to try, as multiples of the one in PRIVACY.
 _FACTORS = (0.1, 0.25, 1.0, 2.5)
+# In the place of no noise, which a mechanism doesn't take.
+_TINY = float(np.finfo(float).tiny)
 # Models per candidate: to fit the attack on, and to attack.
 LEARNT, PLAYED = 24, 20
 # Public records that are tried as guesses, at most.
@@ -96,7 +98,7 @@ def guessed(subject: Subject, sigma: float) -> dict[str, Any]:
         return gaps.mean(axis=1, dtype=np.float64)
 
     baseline = dp.kappa_from(public, error=error, threshold=threshold)
-    run = mechanism(subject.contract.privacy or {}, sigma)
+    run = mechanism(subject.contract.privacy or {}, sigma or _TINY)
     gammas = dp.rero_bound(run, log_kappa=baseline.log_kappas).gamma
     rows = zip(("fixed", "nearest"), baseline.log_kappas, gammas, strict=True)
     return {"noise_multiplier": sigma, "mse": threshold} | {
@@ -133,7 +135,7 @@ def measured(
     affordable, notes = int(limit / max(seconds, 1e-9)), []
     if contract.noisy:
         declared_noise = shipped or least
-        others = [declared_noise * factor for factor in _FACTORS]
+        others = [declared_noise * factor for factor in _FACTORS if declared_noise]
         others.sort(key=lambda sigma: abs(np.log(sigma / declared_noise)))
         # What is released first, then what the remedy advises.
         sigmas = list(dict.fromkeys([declared_noise, least, *others]))
@@ -215,7 +217,7 @@ def _played(
         np.asarray(view(np.asarray(models)), np.float64) for models in (learnt, played)
     )
     right = likeliest(theta, labels, asked, quiet) == truth
-    run = mechanism(privacy, sigma)
+    run = mechanism(privacy, sigma or _TINY)
     gamma = float(dp.rero_bound(run, kappa=1 / CANDIDATES).gamma)
     rate = metrics.success_rate(right)
     return {

@@ -386,9 +386,7 @@ def _add_shadow(add: Callable[..., None]) -> None:
     add("--forward", about, lambda names: tuple(names.split(",")), "NAMES")
     about = "how a CNN is computed, see docs/clusters.md (default: suits the device)"
     add("--form", about, str)
-    about = (
-        "the same bits on the same kind of GPU; slower. verify: for a STORE made with it"
-    )
+    about = "the same bits on the same kind of GPU; slower. verify: of a STORE made so"
     add("--deterministic", about)
     about = "folder of yours alone, for compiled programs that later workers reuse"
     add("--compilation-cache", about, str, "DIR")

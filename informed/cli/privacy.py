@@ -96,6 +96,8 @@ def _of_arguments(
     if batches is not None:
         result["samplings"] = _samplings(batches, sigma or least, arguments, log_kappa)
     if arguments.figure is not None:
+        if not math.exp(log_kappa):
+            raise ValueError("--figure draws kappa, which underflows: leave it out.")
         target = arguments.gamma if calibration else None
         _draw(run, log_kappa, arguments, target)
     return result | training, bound

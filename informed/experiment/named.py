@@ -64,7 +64,9 @@ class NamedAttack:
         """Revisions of the components that determine the attack's results."""
         own: Mapping[str, int | str] = {self.row.name: self.row.version}
         if isinstance(self.settings, ReconnConfig):
-            own = self.settings.method().revisions
+            trained = self.settings.method().revisions
+            # A user's `make` has a version; ours is covered by the method's revisions.
+            own = trained if isinstance(self.row.make, str) else {**own, **trained}
         return {"view": views.REVISION, **own}
 
     @property

@@ -17,7 +17,7 @@ import numpy as np
 from informed.experiment import pipeline, stored
 from informed.experiment.settings import Experiment
 from informed.experiment.stored import Paths
-from shadow import devices, merging, places, records
+from shadow import devices, merging, places
 from shadow.commits import Commit
 from shadow.factory import Factory
 from shadow.manifests import MANIFEST, PER_MODEL
@@ -174,7 +174,9 @@ def train_again(store: Store, sample: int) -> dict[str, Any]:
         if commit is not None:  # another process may have removed it just now
             made = commit.made.trained_with
             program = made.get("width"), made.get("form")
-            alike.setdefault((program, _same_bits(commit)), []).append(int(block))
+            alike.setdefault((program, _same_bits(store, commit)), []).append(
+                int(block)
+            )
     checked, distances, differ, bits = [], [], [], 0
     for ((width, form), exact), blocks in alike.items():
         models = [store.read_block(block) for block in blocks]
@@ -256,11 +258,11 @@ def _theta_0_apart(factory: Factory) -> float:
     return float(np.nan_to_num(apart, nan=_FAR, posinf=_FAR))
 
 
-def _same_bits(commit: Commit) -> bool:
+def _same_bits(store: Store, commit: Commit) -> bool:
     """Return whether retraining here must reproduce a block's models bit for bit."""
     kind = devices.kind()
     same = commit.made.device == kind and devices.repeats_bits(kind)
-    return same and records.versions().items() <= commit.made.versions.items()
+    return same and store.versions() == dict(commit.made.versions)
 
 
 def _experiment(store: Store) -> Experiment | None:

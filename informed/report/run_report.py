@@ -22,6 +22,7 @@ from informed.experiment.stored import Paths, Stage
 from informed.metrics import judging
 from informed.play import Trial, blank
 from informed.report.document import VERSION, Report
+from informed.report.words import above_bound
 from shadow import files
 from shadow.factory import Factory
 from shadow.records import ConfigurationMismatchError, NotMadeError
@@ -45,6 +46,8 @@ def report(workdir: Path, *, shadow: str | None = None) -> Report:
     verdicts = [judging.verdict(t, targets, pool, baselines) for t in trials]
     least = judging.thresholds(baselines)
     privacy = run.results["configuration"]["training"].get("privacy", {})
+    played = run.results["attacks"]
+    above = [name for name, row in played.items() if above_bound(row, len(played))]
     rows, order = ranked_records.rank(targets, ids, trials, verdicts, least)
     values = {
         "schema": VERSION,
@@ -55,6 +58,7 @@ def report(workdir: Path, *, shadow: str | None = None) -> Report:
         "records": rows,
         "bounds": {
             "rows": [],
+            "above": above,
             "privacy": {
                 name: value
                 for name, value in privacy.items()

@@ -243,8 +243,9 @@ def _things(values: Values) -> str:
 
 
 def rated(values: Values) -> list[Values]:
-    """Return the attacks that finished any record; they can be compared."""
-    return [row for row in values["attacks"] if row["tried"] and row["success"]]
+    """Return the attacks on the release that finished any record, to be compared."""
+    rows = [row for row in values["attacks"] if row["tried"] and row["success"]]
+    return [row for row in rows if row.get("sees") != "nothing"]  # such as mean images
 
 
 def untaught(values: Values, row: Values) -> bool:
@@ -354,7 +355,9 @@ def guessed(known: Values) -> str:
 def broken(bounds: Values | None) -> bool:
     """Return whether an attack exceeded a bound, by more than chance."""
     rows = (bounds or {}).get("rows", [])
-    return any(row["violation"] * len(rows) < _CHANCE for row in rows)
+    return bool((bounds or {}).get("above")) or any(
+        row["violation"] * len(rows) < _CHANCE for row in rows
+    )
 
 
 def above_bound(row: Values, attacks: int) -> bool:
@@ -384,7 +387,11 @@ def _bounded(values: Values) -> list[str]:
     bounding = [row for row in rows if row["bound"] < 1]
     nearest = min(bounding, key=lambda r: abs(r["bound"] - threshold), default=None)
     parts = []
-    if not rows:
+    if "above" in bounds:  # of a run, which holds every attack against it
+        parts.append(
+            "no attack exceeded its bound for the noise that training declares"
+        )
+    elif not rows:
         parts.append("the noise that training declares wasn't held against an attack")
     sampled = POISSON if privacy.get("sampling_probability", 1.0) < 1 else ""
     shipped = next((r for r in rows if r["noise_multiplier"] == declared), nearest)

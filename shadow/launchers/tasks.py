@@ -36,9 +36,13 @@ _SET_ASIDE = 3  # blocks set aside, after which the launcher gives up
 _SLOW = 3.0  # medians of a block's time
 FORWARDED = ("TFDS_DATA_DIR",)  # environment variables for workers, by default
 # Always forwarded: they decide bits, the compilation cache and devices.
-_ALWAYS = ("XLA_FLAGS", "JAX_PLATFORMS", compiled.VARIABLE)
+_ALWAYS = (
+    *("XLA_FLAGS", "JAX_PLATFORMS", compiled.VARIABLE),
+    *("JAX_ENABLE_X64", "JAX_THREEFRY_PARTITIONABLE"),
+)
 _PART = 0.9  # of a card's memory for the workers that share it; CUDA needs the rest
 _LISTEN = 1.0  # seconds without news, after which stragglers are looked for
+_SEEN = 90.0  # seconds until a shared folder shows the files of all nodes
 _prepared: dict[str, list[Store]] = {}  # stores of this worker process, by run
 
 
@@ -112,6 +116,12 @@ class Ray:
             run = f"{os.getpid()}-{time.time_ns()}"
             task = _task(ray, self, gpus)
             prepare_once = ray.put(prepare)  # once per node, not once per task
+            if not self._slots(ray, gpus)():
+                print(
+                    f"No node has {self.cpus} cores, {gpus:g} GPUs and"
+                    f" {self.memory / 2**30:.1f} GiB for a task yet; waiting for one.",
+                    file=sys.stderr,
+                )
             for number, store in enumerate(stores):
                 submit = functools.partial(task.remote, run, [prepare_once], number)
                 _Queue(ray, store, submit, self._slots(ray, gpus)).run(
@@ -203,6 +213,15 @@ class _Queue:
                 bar.write(f"models/s per node: {', '.join(shares)}")
         if self._aside:
             raise self._error()
+        until = time.monotonic() + _SEEN
+        while (missing := store.missing()) and time.monotonic() < until:
+            time.sleep(_LISTEN)
+        if missing:
+            raise RuntimeError(
+                f"Workers on {', '.join(sorted(self._nodes))} committed blocks that"
+                f" {store.place} lacks, such as {missing[0]}. Name a folder that all"
+                " nodes share, by its absolute path, or a bucket."
+            )
 
     def _hand_out(self) -> None:
         """Submit one task more than can run, so no worker waits for the driver."""

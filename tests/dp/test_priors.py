@@ -224,6 +224,11 @@ def test_kappa_from_records_is_that_of_the_best_guess_of_their_law(rng):
     far = dp.kappa_from(rng.normal(size=(400, 60)), error=distance, threshold=0.5)
     assert far.fixed[0] == far.nearest[0] == 0
     assert far.log_kappas == pytest.approx(math.log(1 - 0.05 ** (1 / 200)))
+    # Two clusters, in which no record is near another, but a mean is near many.
+    two = rng.normal(size=(400, 60)) + 20 * rng.choice([-1, 1], (400, 1))
+    assert dp.kappa_from(two, error=distance, threshold=8.5).fixed[0] > 0.2
+    with pytest.raises(ValueError, match=r"error to return one number a record.*\(\)"):
+        dp.kappa_from(two, error=lambda a, b: distance(a, b).mean(), threshold=8.0)
     with pytest.raises(ValueError, match="records to be finite"):
         dp.kappa_from(records * np.nan, error=distance, threshold=0.5)
     levels = rng.integers(0, 17, (200, 3))

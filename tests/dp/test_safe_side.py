@@ -134,6 +134,16 @@ def test_several_numbers_where_there_is_one():
         domain.one("epsilon", (1.0, 2.0))
 
 
+def test_a_small_epsilon_of_random_allocation_is_reached():
+    """Renyi divergences of few orders end above it."""
+    batches = dp.Batches(records=256, batch=64, epochs=1, sampling="allocation")
+    least = dp.calibrate(epsilon=0.005, batches=batches, relation="zero_out")
+    run = batches.mechanism(
+        noise_multiplier=least.noise_multiplier, relation="zero_out"
+    )
+    assert 0.004 < run.epsilon(1e-5) <= 0.005
+
+
 def test_another_bound_of_the_same_name_is_refused(monkeypatch):
     monkeypatch.setattr("dp.rero._REGISTERED", {})
     first = lambda mechanism, log_kappa: None  # noqa: E731

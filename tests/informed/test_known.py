@@ -80,6 +80,12 @@ def test_values_off_the_mask_are_refused():
         Known(mask=rows_of(_SHAPE, 1), values=targets)
 
 
+def test_known_pixels_of_examples_are_those_of_their_images():
+    targets, _ = _normal(3)
+    known = Known.of(_examples(targets), rows_of(_SHAPE, 1))
+    np.testing.assert_array_equal(known.values, Known.of(targets, known.mask).values)
+
+
 def test_as_many_targets_as_releases():
     targets, _ = _normal(3)
     known = Known.of(targets, rows_of(_SHAPE, 1))

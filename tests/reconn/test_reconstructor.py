@@ -54,6 +54,17 @@ def apply(params, key, inputs, training):
     return images.reshape(-1, 8, 8, 1)
 
 
+def init_deep(key, inputs, training):
+    return [0.1 * jax.random.normal(k, (64,)) for k in jax.random.split(key, 12)]
+
+
+def apply_deep(params, key, inputs, training):
+    hidden = jnp.pad(inputs, ((0, 0), (0, 34)))
+    for bias in params:  # whose order counts
+        hidden = jnp.sin(2 * hidden + bias[None])
+    return jax.nn.sigmoid(hidden).reshape(-1, 8, 8, 1)
+
+
 class Inverted(reconn.mlp):
     def decode(self, hidden, image_shape):
         return -super().decode(hidden, image_shape)
@@ -66,8 +77,8 @@ def network(module, **fields):
 
 @pytest.mark.parametrize(
     "module",
-    [of_haiku, (init, apply), Inverted(widths=(8,))],
-    ids=["haiku", "pair", "subclass"],
+    [of_haiku, (init, apply), (init_deep, apply_deep), Inverted(widths=(8,))],
+    ids=["haiku", "pair", "twelve", "subclass"],
 )
 def test_a_network_of_ones_own_is_loaded_in_another_process(
     module, models, key, tmp_path

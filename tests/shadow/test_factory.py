@@ -193,6 +193,13 @@ def test_bad_arguments_are_refused(make, split, digits):
         make().train(more)
     with pytest.raises(ValueError, match="at least one target"):
         make().train(split.shadow.take(slice(0, 0)))
+    for ids in (np.arange(3), np.zeros(len(split.shadow))):
+        with pytest.raises(ValueError, match="ids to be 40 whole numbers"):
+            make().train(split.shadow, ids=ids)
+    with pytest.raises(ValueError, match="draws a theta_0 of its own"):
+        dataclasses.replace(
+            make(initialisation="random"), start=np.zeros(9, np.float32)
+        )
 
 
 def test_small_blocks_are_filled_together(make, split, tmp_path):

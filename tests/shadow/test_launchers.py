@@ -207,6 +207,9 @@ def test_a_store_reaches_another_process_with_its_factory(tmp_path):
     sent.fill(progress=False)
     weights = store.factory.train(sent._targets)
     np.testing.assert_array_equal(store.read().weights, weights)
+    reopened, arguments = store.__reduce__()
+    with pytest.raises(shadow.VersionMismatchError, match=r"jax: '0\.1' there"):
+        reopened(*arguments[:-1], arguments[-1] | {"jax": "0.1"})
 
 
 @pytest.mark.slow

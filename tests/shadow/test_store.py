@@ -132,6 +132,8 @@ def test_half_written_files_go_once_nobody_can_be_at_them(make, split, rng):
     for file in (live, dead):
         file.write_bytes(b"half")
     os.utime(dead, (0, 0))
+    (store.path / "attempts").mkdir(exist_ok=True)
+    (store.path / "attempts" / ".nfs0001").touch()  # of a file system
     fill(store, split, rng)
     assert live.exists(), "the worker that commits last leaves others' files alone"
     make()

@@ -9,6 +9,8 @@ import pytest
 
 from informed.attacks import registry
 from informed.attacks.attack_row import Row
+from informed.experiment.named import NamedAttack
+from informed.experiment.reconn_settings import ReconnConfig
 
 SCRIPT = """
 import sys
@@ -36,7 +38,7 @@ def test_what_a_row_names_is_there(row) -> None:
     assert callable(row._loaded("applies"))
 
 
-def test_a_changed_file_of_ones_own_attack_is_another_version(tmp_path):
+def test_a_changed_file_of_ones_own_attack_is_another_version(tmp_path, monkeypatch):
     """Its results aren't shown as those of the file before."""
     versions = set()
     for number in range(2):
@@ -45,6 +47,9 @@ def test_a_changed_file_of_ones_own_attack_is_another_version(tmp_path):
         make = runpy.run_path(str(file))["make"]
         row = Row(name="mine", about="", make=make, sees="view", knows=(), gives=())
         versions.add(row.version)
+        learned = dataclasses.replace(row, config=ReconnConfig)
+        monkeypatch.setitem(registry._ROWS, "mine", learned)
+        assert NamedAttack.of("mine").revisions["mine"] == row.version
     assert len(versions) == 2
     assert registry.find("kernel").version == registry.find("kernel").revision
 

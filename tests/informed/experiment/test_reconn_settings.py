@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import reconn
+from informed.experiment.named import NamedAttack
 from informed.experiment.reconn_settings import (
     KernelReconnConfig,
     KernelSettings,

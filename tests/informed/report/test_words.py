@@ -61,6 +61,10 @@ def test_a_learned_attack_that_learned_too_little_shows_nothing(models, error, e
         f"No verdict: kernel read nothing, but it learned too little from {models}"
         " shadow models. Run again with `--minutes 12`."
     )
+    # The mean image shows nothing about a release, so it decides nothing.
+    mean = attack("mean_image", NONE, mse_median=0.08) | {"sees": "nothing"}
+    together = values | {"attacks": [*values["attacks"], mean]}
+    assert words.verdict(together) == words.verdict(values)
     assert any("learned too little" in line for line in words.unfinished(values))
     with pytest.raises(gate.GateFailedError, match="kernel learned too little"):
         gate.require(values, 0.2)

@@ -106,6 +106,9 @@ def test_a_sweep_over_an_object_trains_with_its_current_settings(kind, split):
     np.testing.assert_allclose(trained[1], 5 * trained[0], rtol=1e-5)
     assert len(versions) == 2
     assert begun.configuration["algorithm"]["version"] in versions
+    for training.rate, weights in zip((0.1, 0.5), trained, strict=True):
+        again = factory(begun, split, width=8).train(split.test)
+        np.testing.assert_allclose(again, weights, rtol=1e-5)
 
 
 def test_a_store_is_of_one_version(split, tmp_path):
