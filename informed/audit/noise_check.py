@@ -34,6 +34,8 @@ MOST, FEWEST = 8, 3
 class Scatter:
     """Lower limits of how far models of two targets are apart, in standard deviations.
 
+    The methods take `allowed`, mu of the declared noise.
+
     Attributes:
       least: lower confidence limit of mu, at 99.9 %.
       likely: the same at 90 %.
@@ -45,32 +47,21 @@ class Scatter:
     count: int
 
     def missing(self, allowed: float) -> float:
-        """Return how many times too small the noise is at least; 0: it may be right.
-
-        Args:
-          allowed: mu of the declared noise.
-        """
+        """Return how many times too small the noise is at least; 0: it may be right."""
         return self.least / allowed if self.least > allowed else 0.0
 
     def noticed(self, allowed: float) -> float:
-        """Return how many times less noise than there is would be `missing`, or inf.
-
-        Args:
-          allowed: mu of the declared noise.
-        """
+        """Return how many times less noise than there is would be `missing`, or inf."""
         least, most = _quantiles(self.count, _SURE)
         scale = math.sqrt(self.count / 2)
         detected = (allowed * scale + most) / (least * scale)
         return max(1.0, detected / self.likely) if self.likely else math.inf
 
 
-def judged(measured: Scatter, allowed: float) -> Finding:
-    """Return a finding on whether the noise is there, and how little would have passed.
-
-    Args:
-      measured: how far models of two targets are apart.
-      allowed: mu of the declared noise, from `allowed_mu`.
-    """
+def judged(measured: Scatter, noise_multiplier: float, steps: int) -> Finding:
+    """Return a finding on whether the noise that PRIVACY declares is there."""
+    # Mu of models of two targets, whoever takes part in which step.
+    allowed = 2 * math.sqrt(steps) / noise_multiplier
     if times := measured.missing(allowed):
         much = f"at least {times:.2g} times" if math.isfinite(times) else "infinitely"
         return Finding(
@@ -94,11 +85,6 @@ def judged(measured: Scatter, allowed: float) -> Finding:
             " these models have would have been noticed"
         )
     return Finding(level="note", what=what)
-
-
-def allowed_mu(noise_multiplier: float, steps: int) -> float:
-    """Return mu of models of two targets, whoever takes part in which step."""
-    return 2 * math.sqrt(steps) / noise_multiplier
 
 
 def scatter(first: np.ndarray, second: np.ndarray) -> Scatter:

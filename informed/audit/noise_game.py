@@ -199,11 +199,7 @@ def _played(
     candidates: Examples,
     quiet: np.ndarray | None,
 ) -> dict[str, Any]:
-    """Attack models of one noise multiplier; return its row of success and bound.
-
-    Args:
-      quiet: (candidates, params), weights trained without noise; None: unavailable.
-    """
+    """Attack models of one noise multiplier; return its row; see `likeliest`."""
     noise = sigma if subject.contract.noisy else None
     factory = subject.factory("released", answers=True, secret=True, noise=noise)
     labels = np.repeat(np.arange(len(candidates)), LEARNT)

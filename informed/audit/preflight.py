@@ -416,9 +416,9 @@ class _Questions:
                 (self.other_data, 2 * count + 1, 4 * count + 1),
             )
         ]
-        steps = int(contract.privacy["steps"])
-        allowed = noise_check.allowed_mu(contract.shipped_noise, steps)
-        self.findings.append(noise_check.judged(noise_check.scatter(*models), allowed))
+        noise, steps = contract.shipped_noise, int(contract.privacy["steps"])
+        measured = noise_check.scatter(*models)
+        self.findings.append(noise_check.judged(measured, noise, steps))
 
     def ask_the_model(self) -> None:
         """Query the model on public records, for its accuracy and black-box attacks.

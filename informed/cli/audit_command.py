@@ -160,10 +160,7 @@ def _late(
 
 
 def _conclude(audited: Report, arguments: argparse.Namespace) -> None:
-    """Write the page and the numbers, and print what they say.
-
-    Raises: GateFailedError: --max-success isn't shown to hold.
-    """
+    """Write the page and the numbers, and print what they say; check --max-success."""
     command = shlex.join(["informed", *arguments.argv])
     report = Report(
         values={**audited.values, "again": command}, pictures=audited.pictures

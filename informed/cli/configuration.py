@@ -47,14 +47,12 @@ def values(overrides: Sequence[str]) -> dict[str, Any]:
             argument = f"--config={file}{colon}{size}"
         argv.append(argument)
     try:
-        parsed, rest = _parsed(argv, file)
+        parsed = _parsed(argv, file)
     except ValueError:
         if file is not None:  # find out whether the file or an override is wrong
             files = [argument for argument in argv if argument.startswith("--config=")]
-            _check(_parsed(["informed", *files], file)[0].config, argv[1:])
+            _check(_parsed(["informed", *files], file).config, argv[1:])
         raise
-    if rest:
-        raise ValueError(f"Unknown argument {rest[0]!r}. See `informed --help`.")
     if parsed.config is None or file is None:
         raise ValueError(
             "Expected --config=FILE, such as --config=configs/digits.py, or the name of"
@@ -68,17 +66,13 @@ def values(overrides: Sequence[str]) -> dict[str, Any]:
     return parsed.config.to_dict()
 
 
-def _parsed(
-    argv: Sequence[str], file: Path | None
-) -> tuple[flags.FlagValues, list[str]]:
-    """Return the parsed flags, among them the configuration, and other arguments.
-
-    Raises: ValueError: see `load_experiment`.
-    """
+def _parsed(argv: Sequence[str], file: Path | None) -> flags.FlagValues:
+    """Return the parsed flags with the configuration; raises as `load_experiment`."""
     parsed = flags.FlagValues()
     config_flags.DEFINE_config_file("config", flag_values=parsed, sys_argv=list(argv))
     try:
-        return parsed, parsed(argv)[1:]
+        parsed(argv)
+        return parsed
     except AttributeError as error:  # what ml_collections raises for unknown fields
         hint = str(error).strip("'\"").replace("\\n", " ").replace("\n", " ")
         raise ValueError(f"Unknown configuration field: {hint}") from error
@@ -102,12 +96,7 @@ def _parsed(
 
 
 def _check(config: Any, arguments: Sequence[str]) -> None:
-    """Refuse overrides of fields that don't exist, and of groups of fields.
-
-    Args:
-      config: the configuration before overrides.
-      arguments: `--config.field=value`; other arguments are ignored.
-    """
+    """Refuse overrides of fields that the configuration lacks, and of groups."""
     for argument in arguments:
         path, equals, value = argument.removeprefix("--config.").partition("=")
         # ml_collections itself checks elements of tuples, such as x[0].

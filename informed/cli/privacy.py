@@ -49,10 +49,7 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
 def _of_arguments(
     arguments: argparse.Namespace, log_kappa: float
 ) -> tuple[dict[str, Any], dp.ReRoBound]:
-    """Return bound or calibration of the training that the options describe.
-
-    Raises: ValueError: an option is missing, or contradicts another.
-    """
+    """Return bound or calibration of the training that the options describe."""
     if arguments.command == "bound" and arguments.noise_multiplier is None:
         raise ValueError("Expected --noise-multiplier, or --from and a history.")
     batches, relation = _batches(arguments), arguments.relation
@@ -109,10 +106,7 @@ def _samplings(
     arguments: argparse.Namespace,
     log_kappa: float,
 ) -> dict[str, dict[str, float]]:
-    """Return bounds of the same training under every sampling scheme.
-
-    Schemes without a bound under the relation are left out.
-    """
+    """Return bounds of the same training under every sampling scheme that has one."""
     rows = {}
     for sampling in SAMPLINGS:
         other = dataclasses.replace(batches, sampling=sampling)
@@ -141,10 +135,7 @@ def _draw(
 def _of_history(
     arguments: argparse.Namespace, log_kappa: float
 ) -> tuple[dict[str, Any], dp.ReRoBound]:
-    """Return the bound of the training whose history is in the file of `--from`.
-
-    Raises: ValueError: the file isn't JSON or no history, or an option repeats it.
-    """
+    """Return the bound of the training whose history is in the file of `--from`."""
     said = ("noise_multiplier", "steps", "sampling_probability", "sampling")
     for name in (*said, *_SCRIPT, "figure"):
         if getattr(arguments, name) is not None:
@@ -195,10 +186,7 @@ def _result(
     records: int | None,
     calibration: dp.Calibration | None = None,
 ) -> tuple[dict[str, Any], dp.ReRoBound]:
-    """Return a mechanism's bound, which a calibration may have, with its assumptions.
-
-    Returns: numbers, assumptions and notes; the bound.
-    """
+    """Return numbers, assumptions and notes of a mechanism, and its bound."""
     bound = calibration.bound if calibration else None
     bound = bound or dp.rero_bound(run, log_kappa=log_kappa)
     epsilon = calibration.epsilon if calibration else run.epsilon(arguments.delta)
@@ -242,10 +230,7 @@ def _result(
 
 
 def _batches(arguments: argparse.Namespace) -> dp.Batches | None:
-    """Return the training given by records, batch and epochs; None: given by --steps.
-
-    Raises: ValueError: the training is given in both ways, or in neither.
-    """
+    """Return the training of --records, --batch and --epochs; None: of --steps."""
     given = [name for name in _SCRIPT if getattr(arguments, name) is not None]
     if arguments.steps is None and len(given) == len(_SCRIPT):
         if arguments.sampling_probability is not None:

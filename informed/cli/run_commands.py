@@ -74,10 +74,7 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
 def _attack_weights_alone(
     arguments: argparse.Namespace, rest: Sequence[str], workdir: Path
 ) -> None:
-    """Run an experiment whose adversary has only the weights, and print its results.
-
-    Raises: ValueError: one of --weights and --data, or how many points isn't said.
-    """
+    """Run an experiment whose adversary has only the weights, and print its results."""
     weights, data = (getattr(arguments, name, None) for name in ("weights", "data"))
     if (weights is None) != (data is None):
         raise ValueError("Expected --weights and --data together: the data judge.")
@@ -120,12 +117,7 @@ def _attack_weights_alone(
 
 
 def _join(processes: str) -> None:
-    """Join the processes that train one RecoNN.
-
-    Args:
-      processes: "HOST:PORT,I/N", or "auto": read it from Slurm or Open MPI.
-    Raises: ValueError: not of this form; RuntimeError: the processes don't connect.
-    """
+    """Join the processes of one RecoNN: HOST:PORT,I/N, or "auto" (Slurm, Open MPI)."""
     if processes == "auto":
         jax.distributed.initialize()
         return

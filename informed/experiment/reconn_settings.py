@@ -95,21 +95,18 @@ class ReconnConfig:
     def method(self) -> reconn.Kernel | reconn.Network | reconn.Refined:
         """Return the method that these settings name."""
         if self.kind == "kernel":
-            return self._kernel()
-        return self._refined() if self.kind == "refined" else self._network()
+            return self._kernel(**self._fields(reconn.Kernel))
+        if self.kind == "refined":
+            fields = self._fields(reconn.Refined) | {"kernel": self._kernel()}
+            return reconn.Refined(**self._trained(), **fields)
+        return self._network()
 
-    def _kernel(self) -> reconn.Kernel:
+    def _kernel(self, **shared: Any) -> reconn.Kernel:
         with checks.under("kernel"):
-            return reconn.Kernel(**self._fields(reconn.Kernel, self.kernel))
+            return reconn.Kernel(**shared | dataclasses.asdict(self.kernel))
 
     def _network(self) -> reconn.Network:
         return reconn.Network(**self._trained(), **self._fields(reconn.Network))
-
-    def _refined(self) -> reconn.Refined:
-        with checks.under("kernel"):
-            kernel = reconn.Kernel(**dataclasses.asdict(self.kernel))
-        fields = self._fields(reconn.Refined) | {"kernel": kernel}
-        return reconn.Refined(**self._trained(), **fields)
 
     def _trained(self) -> dict[str, Any]:
         """Return module and optimiser."""
@@ -128,13 +125,10 @@ class ReconnConfig:
             ),
         }
 
-    def _fields(self, cls: type, *nested: Any) -> dict[str, Any]:
+    def _fields(self, cls: type) -> dict[str, Any]:
         """Return the fields of `cls` that these settings have, by the same name."""
         names = {field.name for field in dataclasses.fields(cls)} - {"optimiser"}
-        values = {n: getattr(self, n) for n in names if hasattr(self, n)}
-        for settings in nested:
-            values |= dataclasses.asdict(settings)
-        return values
+        return {n: getattr(self, n) for n in names if hasattr(self, n)}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

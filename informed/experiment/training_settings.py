@@ -52,12 +52,7 @@ class TrainingConfig:
             # eps_root keeps the derivative of Adam at zero gradients from being NaN,
             # and is too small to change a weight.
             optimiser = optax.adam(self.learning_rate, eps_root=1e-30)
-        return GradientDescent(
-            victim=victim, optimiser=optimiser, form=form, **self._schedule
-        )
-
-    @property
-    def _schedule(self) -> dict:
         names = {field.name for field in dataclasses.fields(self)}
         names -= {"optimiser", "learning_rate", "momentum"}
-        return {name: getattr(self, name) for name in names}
+        fields = {name: getattr(self, name) for name in names}
+        return GradientDescent(victim=victim, optimiser=optimiser, form=form, **fields)
