@@ -71,6 +71,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workdir", type=Path, default=Path("runs/kkt-torch"))
     arguments = parser.parse_args()
+    setting = f"{arguments.points}-{arguments.steps}-{arguments.seed}"
+    arguments.workdir /= setting
     arguments.workdir.mkdir(parents=True, exist_ok=True)
     chosen = training_images.load(PointsConfig(points=arguments.points, offset=100))
     weights = arguments.workdir / "victim.npz"

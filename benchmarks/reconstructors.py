@@ -77,6 +77,8 @@ def main() -> None:
     parser.add_argument("--figure", type=Path, default=None)
     parser.add_argument("--quick", action="store_true", help="the defaults")
     arguments = parser.parse_args()
+    if arguments.known and arguments.epsilon is not None:
+        parser.error("--known with --epsilon: the bound is of whole images")
     devices.one_a_core()
     with tempfile.TemporaryDirectory() as folder:
         print(json.dumps(_measured(arguments, arguments.workdir or Path(folder))))
@@ -101,9 +103,9 @@ def _measured(arguments: argparse.Namespace, workdir: Path) -> dict[str, Any]:
     if arguments.random:
         settings["initialisation"] = "random"
     if arguments.epsilon is not None:
-        steps, relation = TrainingConfig().epochs, "zero_out"
+        steps = settings.get("epochs", TrainingConfig().epochs)
         least = dp.calibrate(
-            epsilon=arguments.epsilon, delta=1e-5, steps=steps, relation=relation
+            epsilon=arguments.epsilon, delta=1e-5, steps=steps, relation="zero_out"
         )
         settings["privacy"] = PrivacyConfig(
             clip_norm=1.0, noise_multiplier=least.noise_multiplier

@@ -288,7 +288,8 @@ def verdict(looks: Mapping[str, Mapping[str, Any]]) -> str:
         The verdict is about the evaluation that is least likely by chance.
     """
     level = _CHANCE / len(looks)
-    said = min(looks, key=lambda look: _by_chance(looks[look], "candidates_recovered"))
+    by = ("candidates_recovered", "similar")  # similarity decides between ties
+    said = min(looks, key=lambda look: [_by_chance(looks[look], name) for name in by])
     counts = looks[said]
     of, passed, alike = (counts[n] for n in ("targets", "recovered", "similar"))
     control_of, control, control_alike = (
@@ -296,16 +297,17 @@ def verdict(looks: Mapping[str, Mapping[str, Any]]) -> str:
     )
     never = f"of {control_of} images that were never trained on"
     similar = f"{alike} look{'s' * (alike == 1)} similar, and so do {control_alike}"
+    beyond = _by_chance(counts, "similar") < level
+    seen = "more than chance, but it isn't told which image" if beyond else "chance"
     if _by_chance(counts, "candidates_recovered") < level:
         beside = f"and by the same rule {control} {never}"
         end = f"recovered, {beside}; {similar} of the latter."
     elif passed:
-        seen = "too few to tell from chance" if passed > control else "chance"
+        if passed > control and not beyond:
+            seen = "too few to tell from chance"
         beside = f"and so do {control} {never}: {seen}"
         end = f"pass as recovered, {beside}; {similar} of the latter."
     else:
-        beyond = _by_chance(counts, "similar") < level
-        seen = "more than chance, but it isn't told which image" if beyond else "chance"
         end = f"recovered; {similar} {never}: {seen}."
     return f"{said}{passed} of {of} training images {end}"
 

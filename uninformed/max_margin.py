@@ -274,7 +274,8 @@ class _Training:
 
     def with_margin_1(self, state: State) -> State:
         """Scale the state to the norm at which the least margin is 1."""
-        least = jnp.maximum(self.margins(state).min(), jnp.finfo(self.rest.dtype).tiny)
+        least = self.margins(state).min()
+        least = jnp.where(least > 0, least, 1.0)  # else it separates nothing: leave it
         # The output is homogeneous of a degree that is the number of layers.
         factor = least ** (-1 / len(state.network))
         return jax.tree.map(lambda leaf: factor * leaf, state)

@@ -89,11 +89,14 @@ def _attack_weights_alone(
                     f"--weights are of a network that was trained already; leave out"
                     f" --config.{name}."
                 )
-        if not arguments.config and not any("data.points=" in word for word in rest):
+        sized = any("data.points=" in word for word in rest)
+        if not arguments.config and not sized:
             raise ValueError(
                 "Expected --config.data.points=N: how many of the images the network"
                 " was trained on. The others are the control."
             )
+        if sized and not any("attack.candidates=" in word for word in rest):
+            config["attack"]["candidates"] = 2 * config["data"]["points"]
         config["data"]["name"] = str(data)
         if not any(word.startswith("--config.data.classes=") for word in rest):
             config["data"]["classes"] = "all"

@@ -142,8 +142,10 @@ def test_a_verdict_tells_both_counts_and_their_controls():
     assert candidates.verdict({"": counts(18, 0)}).startswith(
         "18 of 20 training images recovered, and by the same rule 0 of 20 images"
     )
-    alike = candidates.verdict({"": counts(0, 0, similar=(18, 3))})
-    assert "more than chance, but it" in alike
+    alike, not_alike = counts(0, 0, similar=(18, 3)), counts(0, 0, similar=(8, 7))
+    both = {"": not_alike, "By all runs together, ": alike}
+    for looks in ({"": alike}, both, {"": counts(1, 1, similar=(18, 3))}):
+        assert "more than chance, but it" in candidates.verdict(looks)
     # All runs together may show what the chosen one doesn't.
     both = {"": counts(2, 0), "By all runs together, ": counts(9, 0)}
     assert candidates.verdict(both).startswith("By all runs together, 9 of 20 training")

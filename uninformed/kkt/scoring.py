@@ -163,6 +163,7 @@ def evaluate(
         "diverged": lost,
         **recovered("voted", voted),
         **_rounded("pooled_", pooled),
+        "candidates": experiment.attack.candidates,
         "pooled_candidates": len(everything),
         "distinct": len(_merged(images, [chosen], 0.95)),
         "residual": round(chosen.residual, 3),

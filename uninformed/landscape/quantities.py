@@ -26,7 +26,7 @@ Measured = dict[str, np.ndarray]
 
 # Side, in pixels, of the windows of SSIM; scikit-image's default.
 WINDOW = 7
-# Number of held-out images that each is compared with; more take longer.
+# Least number of held-out images that each is compared with; more take longer.
 _POOL = 200
 
 
@@ -77,7 +77,8 @@ def _of_one(sets: Sets, images: np.ndarray) -> Measured:
         gaps = images - others[alike[kind].argmax(axis=1)]
         lengths = np.sqrt(np.sum(gaps**2, axis=(1, 2, 3)))
         distances[kind] = np.asarray(np.mean(lengths))
-    alike["held_out"] = similarities(images, sets.held_out[:_POOL])
+    pool = max(_POOL, 2 * len(sets.truth))
+    alike["held_out"] = similarities(images, sets.held_out[:pool])
     as_many, rest = np.split(alike["held_out"], [len(sets.truth)], axis=1)
     # The training images, and the control in their place.
     true = _counted(alike["truth"], alike["held_out"], alike["partition"])
