@@ -45,6 +45,7 @@ class Examples:
     classes_inferred: bool = False
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "num_classes", int(self.num_classes))
         images, labels = np.asarray(self.images), np.asarray(self.labels)
         if images.ndim != 4:
             raise ValueError(

@@ -40,6 +40,13 @@ def workers() -> list[int]:
     return list(_executor(tuple(devices.card_names()))._processes or ())
 
 
+def stop() -> None:
+    """End the pool's processes, if there are any; the next run starts new ones."""
+    if _executor.cache_info().currsize:
+        _executor(tuple(devices.card_names())).shutdown(wait=True)
+        _executor.cache_clear()
+
+
 @functools.cache
 def _executor(cards: tuple[str, ...]) -> Any:
     folder = tempfile.mkdtemp(prefix="informed-cards-")

@@ -13,7 +13,6 @@ import functools
 import os
 import signal
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -30,8 +29,8 @@ from shadow.training.algorithm import Algorithm, Draw
 # Compiled programs that are kept, of a few algorithms; one serves both roles.
 _KEPT = 4
 _compiled: dict[tuple[int, str], tuple[Callable, Algorithm]] = {}
-# Files of training functions as worker processes have imported them.
-_files: dict[str, bytes] = {}
+# Versions of training functions, by name, that worker processes may have imported.
+_versions: dict[Any, Any] = {}
 # An argument that each device has whole, and one divided by rows.
 EVERYWHERE, BY_ROW = PartitionSpec(), PartitionSpec("rows")
 
@@ -112,7 +111,8 @@ def _shared(algorithm: Algorithm, draw: Callable[[Any], Draw]) -> Callable:
     digests = [checks.digest(np.asarray(value)) for value, fixed in values if fixed]
     # A user's function may have changed since. A is traced differently for an
     # accelerator, also for one that is only planned for.
-    now = checks.fingerprint(algorithm.configuration)
+    victim = getattr(algorithm, "victim", None)
+    now = checks.fingerprint([algorithm.configuration, victim and victim.fingerprint])
     text = f"{traced.jaxpr} {whole} {digests} {now} {devices.cache_bound()}"
     about = id(algorithm), text
     if about not in _compiled:
@@ -280,9 +280,9 @@ class Runs:
             (self._fixed, images[row], labels[row], draws[int(numbers[row])])
             for row in rows
         ]
+        _restart_if_edited(self.algorithm)
         if self.algorithm.capabilities.on_cards:
             return self._stacked(on_cards.run(self.algorithm, arguments))
-        _restart_if_edited(self.algorithm)
         jobs = (joblib.delayed(_on_cpu)(self.algorithm, *job) for job in arguments)
         # One thread each, also if there is only one job: a library's sums, and so
         # theta's last bits, depend on the number of its threads.
@@ -343,14 +343,12 @@ def processes(algorithm: Algorithm) -> int:
 
 def _restart_if_edited(algorithm: Algorithm) -> None:
     """Stop the processes if they may have imported an older file of the training."""
-    function = getattr(algorithm, "train", algorithm)
-    while isinstance(function, functools.partial):
-        function = function.func
-    _, _, file = checks.place(function)
-    now = Path(file).read_bytes() if file else b""
-    if _files.setdefault(file, now) != now:
-        _files[file] = now
+    about = algorithm.configuration.get("algorithm", {})
+    name, now = about.get("function"), about.get("version")
+    if _versions.setdefault(name, now) != now:
+        _versions[name] = now
         reusable_executor.get_reusable_executor().shutdown(wait=True)
+        on_cards.stop()
 
 
 def _on_cpu(train: Callable, *arguments: Any) -> np.ndarray:

@@ -75,11 +75,18 @@ def left_out(result: Any) -> list[str]:
     if is_estimator(result):
         return []
     if is_torch(result):
+        state = {id(tensor) for tensor in (*result.parameters(), *result.buffers())}
         names = [
             f"{module}.{name}".lstrip(".")
             for module, inside in result.named_modules()
             for name, value in vars(inside).items()
-            if hasattr(value, "detach") or isinstance(value, np.ndarray)
+            if name not in ("_parameters", "_buffers", "_modules")
+            and any(
+                id(leaf) not in state
+                and (is_estimator(leaf) or _numeric(leaf) is not None)
+                and not isinstance(leaf, bool | int | float)
+                for leaf in jax.tree_util.tree_leaves(value)
+            )
         ]
         return names + left_out(dict(result.state_dict()))
     paths, _ = jax.tree_util.tree_flatten_with_path(result)
@@ -107,9 +114,23 @@ def unread(result: Any) -> list[str]:
             floats = any(_fitted(inside) for inside in members(member))
             odd = any(map(_is_odd, vars(member).values()))
             models = hasattr(member, "predict") and fitted and not floats
-            if models or odd or hasattr(member, "_predictors"):
+            if models or odd or _hides(member) or hasattr(member, "_predictors"):
                 names.append(type(member).__name__)
     return sorted(set(names))
+
+
+def _hides(member: Any) -> bool:
+    """Return whether an estimator holds a matrix that `_fitted` doesn't list."""
+    listed = dict(_fitted(member))
+    known = listed.keys() | member.get_params(deep=False).keys()
+    values = [value for name, value in vars(member).items() if name not in known]
+    matrices = [v for v in values if isinstance(v, np.ndarray) and v.ndim > 1]
+    shown = [np.abs(v) for v in listed.values() if isinstance(v, np.ndarray)]
+    return any(  # but for copies, which libsvm keeps with other signs
+        value.dtype.kind == "f"
+        and not any(np.array_equal(np.abs(value), v) for v in shown)
+        for value in matrices
+    )
 
 
 def _is_odd(value: Any) -> bool:

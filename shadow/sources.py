@@ -18,7 +18,9 @@ from shadow import checks, files, folders
 from shadow.data import Examples
 
 
-def load(name: str, *, data_dir: str | os.PathLike | None = None) -> Examples:
+def load(
+    name: str | os.PathLike, *, data_dir: str | os.PathLike | None = None
+) -> Examples:
     """Load a whole data set, all its splits joined.
 
     Args:
@@ -33,6 +35,7 @@ def load(name: str, *, data_dir: str | os.PathLike | None = None) -> Examples:
       FileNotFoundError: known to TFDS, but not prepared; says how to prepare it.
         Nothing is ever downloaded here.
     """
+    name = os.fspath(name)
     if name in _SOURCES:
         return _SOURCES[name]()
     if name.endswith(".npz"):
@@ -175,6 +178,12 @@ def _prepared_folder(name: str, root: Path) -> Path:
         for folder in root.glob(pattern)
         if version in ("", folder.parent.name)
     ]
+    if len(configurations := {folder.parent for folder in folders}) > 1:
+        raise checks.FieldError(
+            "name",
+            f"{{}} is {name!r}, of which several configurations are prepared:"
+            f" {', '.join(sorted(f'{path}/{c.name}' for c in configurations))}.",
+        )
     if folders:
         return max(folders, key=lambda f: [int(n) for n in re.findall(r"\d+", f.name)])
     tfds = _tfds(name)

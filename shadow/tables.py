@@ -141,6 +141,7 @@ def table_of(
       name: the name of the table in messages.
     Raises: ValueError, as `load_table`.
     """
+    cells = {str(name): cells[name] for name in cells}  # also of pandas
     lengths = sorted({len(values) for values in cells.values()})
     if len(lengths) != 1 or not lengths[0]:
         raise ValueError(
@@ -174,20 +175,20 @@ def _csv(file: Path) -> dict[str, list[str]]:
         with file.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.reader(stream)
             header = next(reader, [])
-            rows = [row for row in reader if row]
+            numbered = [(reader.line_num, row) for row in reader if row]
     except (csv.Error, UnicodeDecodeError) as error:
         raise ValueError(
             f"Expected {file} to be a table with commas, in UTF-8: {error}."
         ) from error
     if len(set(header)) != len(header) or not header:
         raise ValueError(f"Expected {file} to begin with the names of its columns.")
-    for number, row in enumerate(rows, 2):
+    for number, row in numbered:
         if len(row) != len(header):
             raise ValueError(
                 f"Expected {len(header)} cells in every line of {file}, found"
                 f" {len(row)} in line {number}."
             )
-    return {name: [row[i] for row in rows] for i, name in enumerate(header)}
+    return {name: [row[i] for _, row in numbered] for i, name in enumerate(header)}
 
 
 def _numbers(values: Any) -> np.ndarray | None:

@@ -96,6 +96,9 @@ def publish(
     Raises: FieldError: NaN or infinity in what is published.
     """
     weights = np.asarray(weights)
+    if weights.ndim != 2:
+        what = f"Expected {{}} of shape (models, params), got {weights.shape}."
+        raise checks.FieldError("weights", what)
     return Release(values=view(weights), view=view, deviations=view.deviations(weights))
 
 

@@ -36,6 +36,8 @@ from shadow.tables import Table
 Progress = Callable[[str], None]
 # Share of the time for the last steps: judging, pictures, the page.
 _LAST = 0.03
+# So many times more shadow models than are kept are worth training them anew.
+_MANY_MORE = 2
 # Parts that the user may skip.
 PARTS = ("inversion", "noise")
 
@@ -147,6 +149,10 @@ def _identity(state: AuditState) -> dict[str, Any]:
     assert audited is not None
     assert checked is not None
     del settings["minutes"]
+    scores: Any = 0.0
+    if audited.answering:
+        shown = audited.held_out.images
+        scores = audited.call(answers=True).answers(checked.returned, shown)
     return {
         "training": audited.factory("released", answers=True).identity,
         "privacy": audited.contract.privacy,
@@ -158,6 +164,7 @@ def _identity(state: AuditState) -> dict[str, Any]:
         # Of this run: they differ if a module that training imports was changed.
         "weights": checks.digest(engine.theta_of(checked.returned)),
         "accuracy": checked.accuracy,
+        "scores": checks.digest(np.asarray(scores, np.float64)),
         "settings": settings,
         "versions": {**records.versions(), **records.packages()},
     }
@@ -199,7 +206,7 @@ def _steps(state: AuditState, clock: limits.Clock, progress: Progress) -> None:
     if "noise" in schedule.parts:  # until it was played
         bounds["why_not"] = "no time for any noise multiplier"
     state.bounds = bounds | (kept[1]["bounds"] if kept else {})
-    state.models = _released(state, plan.targets, progress)
+    state.models = _released(state, plan, schedule, progress)
     trials.require_trace(state.models)
     state.before = clock.passed
     for row in timetable.rows():
@@ -217,13 +224,25 @@ def _steps(state: AuditState, clock: limits.Clock, progress: Progress) -> None:
     continue_inversion(state, schedule, progress)
 
 
-def _released(state: AuditState, count: int, progress: Progress) -> trials.Models:
-    """Return the released models: those that were kept, or new ones."""
+def _released(
+    state: AuditState,
+    plan: timetable.Budget,
+    schedule: timetable.Schedule,
+    progress: Progress,
+) -> trials.Models:
+    """Return released models, kept or new; kept shadows unless time allows many."""
     assert state.subject is not None
-    kept = state.ledger.part("released")
+    assert state.checked is not None
+    kept, count = state.ledger.part("released"), plan.targets
     if kept is not None and len(kept[0]["weights"]) >= count:
         models = trials.Models(subject=state.subject, released=kept[0]["weights"])
         shadows = state.ledger.part("shadows")
+        if shadows is not None and "shadow models" in schedule.parts:
+            seconds = schedule.limit("shadow models")
+            affordable = seconds / max(state.checked.seconds_a_model, 1e-9)
+            most = min(plan.most_shadows, affordable)
+            if most > _MANY_MORE * len(shadows[0]["weights"]):
+                shadows = None
         return models if shadows is None else models.shadowed(shadows[0]["weights"])
     models = trials.train(state.subject, targets=count, progress=progress)
     state.ledger.keep("released", {"weights": models.released})
@@ -244,6 +263,9 @@ def _play(
     count = len(models.released)
     known: dict[str, Any] = {}
     before = ledger.trial(row.title)
+    if row.shadows and before is not None:  # of other shadow models: played again
+        shadows = 0 if models.shadows is None else len(models.shadows)
+        before = before if before.trainings == shadows else None
     if before is not None and before.finished is not None:
         if len(before.finished) == count and before.finished.all():
             state.trials[row.title] = before
@@ -376,6 +398,12 @@ def load(
         names = {f"column {i}": images[:, i] for i in range(images.shape[1])}
         source = tables.table_of({**names, "label": labels}, label="label")
     if not isinstance(source, Table):
+        if not isinstance(source, str | os.PathLike):
+            raise checks.FieldError(
+                "data",
+                "Expected {} as (images, labels), Examples, a Table or the name of a"
+                f" file or data set, got {type(source).__name__}.",
+            )
         name = os.fspath(source)
         if Path(name).suffix == tables.SUFFIX:
             source = tables.load_table(name, label=label)

@@ -152,7 +152,7 @@ def measured(
         # Training may refuse to add none; the game can do without.
         with contextlib.suppress(Exception):
             quiet = np.asarray(without.train(candidates), np.float64)
-    if quiet is None and affordable:
+    if quiet is None and affordable and sigmas:
         notes.append(
             "no model could be trained without noise: where to look is learnt from"
             " noisy ones, and an attack that has others may do better"

@@ -205,7 +205,7 @@ def untried(row: Row, checked: Preflight, planned: int, **known: Any) -> Trial:
             del withheld["answers"]
         mended = dataclasses.replace(
             facts,
-            deterministic=facts.deterministic or not facts.secret,
+            deterministic=True,
             withheld=withheld,
         )
         known = {"why_not": why, "applies": not row.why_not(mended)}

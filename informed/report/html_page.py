@@ -18,7 +18,7 @@ from informed.report import figures, words
 from shadow.tables import Table
 
 MOST_BYTES = 3 << 20  # 3 MiB, counted in characters, of which most are one byte
-# Number of table columns to show of one record: those farthest from their mean.
+# Number of table columns to show of one record: the first ones.
 _COLUMNS = 12
 Pictures = Mapping[str, Any]
 

@@ -22,7 +22,7 @@ import optax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int32
 
-from dp import gradient
+from dp import domain, gradient
 from dp.gradient import PrivacyConfig
 from shadow import checks
 from shadow.data import Examples
@@ -112,6 +112,9 @@ class GradientDescent:
                 f" {self.optimiser!r}.",
             )
         require_schedule(self)
+        for name in ("epochs", "batch_size"):
+            value = getattr(self, name)  # perhaps of NumPy, which JSON doesn't take
+            object.__setattr__(self, name, None if value is None else int(value))
         if self.form is not None:
             if not self.victim.forms:
                 raise checks.FieldError(
@@ -420,10 +423,10 @@ def require_schedule(settings: Any) -> None:
     """
     checks.choice("initialisation", settings.initialisation, INITIALISATIONS)
     checks.choice("shuffling", settings.shuffling, SHUFFLINGS)
-    checks.at_least("epochs", settings.epochs, 0)
+    domain.integer("epochs", settings.epochs, 0)
     checks.at_least("weight_decay", settings.weight_decay, 0)
     if settings.batch_size is not None:
-        checks.at_least("batch_size", settings.batch_size, 1)
+        domain.integer("batch_size", settings.batch_size, 1)
     if settings.privacy.on and settings.batch_size is not None:
         raise checks.FieldError(
             "batch_size",

@@ -51,6 +51,8 @@ class _Identity:
             self.parts.append(value.__name__)
         elif isinstance(value, tuple):
             self.parts.append(f"{type(value).__qualname__} of {len(value)}")
+            if type(value) is not tuple:  # a class of the user's, with methods perhaps
+                self._add(type(value))
             for entry in value:
                 self._add(entry)
         elif places:

@@ -56,6 +56,8 @@ class VictimConfig:
     initialiser: str = "lecun_normal"
 
     def __post_init__(self) -> None:
+        if isinstance(self.widths, int):
+            object.__setattr__(self, "widths", (self.widths,))
         known = (*ARCHITECTURES, *_REGISTERED)
         checks.choice("architecture", self.architecture, known)
         checks.choice("activation", self.activation, ACTIVATIONS)
