@@ -3,13 +3,12 @@
     history = dp.History.of(json.load(open("history.json")))
     print(dp.rero_bound(history.mechanism("zero_out"), kappa=0.01))     # see `rero`
 
-Three formats are read (of Opacus 1.6 and jax-privacy 2.0):
+Two formats are read (of Opacus 1.6 and jax-privacy 2.0):
 
 Opacus        `accountant.state_dict()`: "history", a list of (noise multiplier, sample
               rate, steps), and "mechanism", the name of its accountant
 jax-privacy   `dataclasses.asdict` of `accounting.analysis.DpParams`, with
               "num_updates", the steps that were made, beside its fields
-jax-privacy   `dataclasses.asdict` of `keras_api.DPKerasConfig`
 
 `dp.from_event(plan.dp_event, relation="add_or_remove")` reads events of dp-accounting,
 such as an execution plan of jax-privacy has; a mechanism's `event()` is the way back.
@@ -50,11 +49,6 @@ _DP_PARAMS = (
     "noise_multipliers", "num_samples", "delta", "batch_size", "num_updates",
     "batch_size_scale_schedule", "batch_sizes", "is_finite_guarantee",
     "sampling_method", *_MORE,
-)  # fmt: skip
-_KERAS = (
-    "epsilon", "delta", "clipping_norm", "batch_size", "gradient_accumulation_steps",
-    "train_steps", "train_size", "poisson_sampling_in_fit", "noise_multiplier",
-    "rescale_to_unit_norm", "microbatch_size", "seed",
 )  # fmt: skip
 
 
@@ -104,13 +98,11 @@ class History:
             return _opacus(values)
         if "noise_multipliers" in values:
             return _jax_privacy(values)
-        if "train_steps" in values:
-            return _keras(values)
         raise domain.FieldError(
             "history",
-            "Expected {} to be what Opacus keeps (fields history, mechanism),"
-            " jax-privacy's DpParams (noise_multipliers, num_samples, batch_size,"
-            " num_updates, ...) or its DPKerasConfig (train_steps, ...); it has"
+            "Expected {} to be what Opacus keeps (fields history, mechanism)"
+            " or jax-privacy's DpParams (noise_multipliers, num_samples, batch_size,"
+            " num_updates, ...); it has"
             f" {', '.join(map(str, values)) or 'no field'}.",
         )
 
@@ -256,38 +248,6 @@ def _jax_privacy(values: Mapping[str, Any]) -> History:
         source="jax-privacy",
         changed=changed,
         runs=runs if poisson and changed else (),
-    )
-
-
-def _keras(values: Mapping[str, Any]) -> History:
-    """Read DPKerasConfig as the settings of DpParams that it stands for."""
-    _known(values, _KERAS)
-    # Left as None, the noise is calibrated later, and nothing here says what it was.
-    for name in ("noise_multiplier", "train_size"):
-        if values.get(name) is None:
-            raise domain.FieldError(
-                name,
-                "Expected {} to be a number, got none. Of a Keras model,"
-                " get_noise_multiplier() says which noise it has.",
-            )
-    for name, needed, why in (
-        ("gradient_accumulation_steps", 1, "a record may be in several of the batches"),
-        ("poisson_sampling_in_fit", True, "fit draws no batches by Poisson sampling"),
-    ):
-        if values.get(name) != needed:
-            raise domain.FieldError(
-                name,
-                f"Expected {{}} to be {needed}, got {values.get(name)!r}: else {why},"
-                " and no bound here is for such a training.",
-            )
-    return _jax_privacy(
-        {
-            "noise_multipliers": values["noise_multiplier"],
-            "num_samples": values["train_size"],
-            "batch_size": values.get("batch_size"),
-            "num_updates": values["train_steps"],
-            "sampling_method": "POISSON",
-        }
     )
 
 

@@ -17,7 +17,6 @@ Sources: Balle, Cherubin and Hayes 2022, Section VII; confidence bounds are deri
 
 import dataclasses
 import math
-from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
@@ -86,15 +85,6 @@ def gaussian_covariance(eta: Number, *, variances: Float[np.ndarray, " d"]) -> f
     return min(0.0, float(minimum.fun))
 
 
-def sphere(eta: Numbers, *, d: int) -> Logs:
-    """Return log kappa of a prior uniform on the unit sphere in d >= 2 dimensions."""
-    eta, d = domain.finite_at_least_0("eta", eta), domain.integer("d", d, 2)
-    with np.errstate(divide="ignore"):
-        log_sine = 2 * np.log(np.minimum(eta, 1.0))
-    cap = np.vectorize(_log_betainc, otypes=[float])((d - 1) / 2, 0.5, log_sine)
-    return np.where(eta >= 1, 0.0, math.log(0.5) + cap)
-
-
 def _log_gammainc(a: float, log_x: float) -> float:
     """Compute log P(a, x), P the regularised incomplete gamma function, from log x."""
     if math.isinf(log_x) and log_x < 0:
@@ -103,37 +93,13 @@ def _log_gammainc(a: float, log_x: float) -> float:
         return math.log1p(-special.gammaincc(a, np.exp(min(log_x, 700.0))))
     x = math.exp(log_x)
     # x^a e^-x / Gamma(a + 1) times 1 + x/(a+1) + x^2/((a+1)(a+2)) + ...
-    log_total = _log_series(lambda k: x / (a + (1 + k)))
-    return a * log_x - x - special.gammaln(a + 1) + log_total
-
-
-def _log_betainc(a: float, b: float, log_x: float) -> float:
-    """Compute the log of the regularised incomplete beta function, from log x.
-
-    Where the function underflows, by a series; where x underflows too, the series is 1
-    up to rounding.
-    """
-    x = math.exp(log_x)
-    value = special.betainc(a, b, x)
-    if value > 1e-250:
-        return math.log(value)
-    if math.isinf(log_x):
-        return -math.inf
-    # x^a (1-x)^b / (a B(a, b)) times a hypergeometric series with positive terms.
-    log_total = _log_series(lambda k: x * (a + b + k) / (a + 1 + k))
-    log_value = a * log_x + b * math.log1p(-x) - math.log(a) - special.betaln(a, b)
-    return float(log_value + log_total)
-
-
-def _log_series(ratio: Callable[[int], float]) -> float:
-    """Compute log of 1 + ratio(0) + ratio(0) ratio(1) + ..., all terms positive."""
     term = total = 1.0
-    k = 0
+    k = 1
     while term > 1e-17 * total:
-        term *= ratio(k)
+        term *= x / (a + k)
         total += term
         k += 1
-    return math.log(total)
+    return a * log_x - x - special.gammaln(a + 1) + math.log(total)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

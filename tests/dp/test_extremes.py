@@ -166,9 +166,6 @@ def test_kappa_does_not_underflow_to_zero():
     assert small <= bound < small + 3
     log_u = 2 * math.log(tiny) - math.log(d)  # Chernoff's bound, for u near 0
     assert bound == pytest.approx(d / 2 * (1 + log_u))
-    # A cap of angle eta: eta^(d-1) / ((d-1) B((d-1)/2, 1/2)).
-    cap = 3 * math.log(tiny) - math.log(3) - special.betaln(1.5, 0.5)
-    assert priors.sphere(tiny, d=d) == pytest.approx(cap)
 
 
 def test_far_draws_are_counted_as_near_ones_are(rng):

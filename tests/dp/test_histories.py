@@ -18,20 +18,6 @@ JAX_PRIVACY = {
     "num_updates": 50,
     "sampling_method": "POISSON",
 }
-KERAS = {  # dataclasses.asdict of a DPKerasConfig
-    "epsilon": 9.0,
-    "delta": 1e-5,
-    "clipping_norm": 1.0,
-    "batch_size": 100,
-    "gradient_accumulation_steps": 1,
-    "train_steps": 50,
-    "train_size": 1000,
-    "poisson_sampling_in_fit": True,
-    "noise_multiplier": 1.1,
-    "rescale_to_unit_norm": True,
-    "microbatch_size": None,
-    "seed": None,
-}
 
 
 RUN = {"noise_multiplier": 1.1, "steps": 50, "relation": "zero_out"}
@@ -125,7 +111,6 @@ def test_events_that_no_mechanism_is_for_are_refused():
             OPACUS | {"history": [[4.0, 1.0, 40]]},
             dp.Gaussian(noise_multiplier=4.0, steps=40, relation="zero_out"),
         ),
-        (KERAS, dp.PoissonGaussian(sampling_probability=0.1, **RUN)),
         (
             JAX_PRIVACY | {"sampling_method": "FIXED_BATCH_SIZE"},
             dp.FixedSizeGaussian(records=1000, batch=100, **RUN),
@@ -240,10 +225,6 @@ def test_a_history_without_a_probability_needs_records_and_batch():
             "Expected sampling_method",
         ),
         (JAX_PRIVACY | {"batch_size_scale_schedule": {"1": 2}}, "batch_sizes"),
-        (KERAS | {"noise_multiplier": None}, "noise_multiplier to be a number"),
-        (KERAS | {"poisson_sampling_in_fit": False}, "fit draws no batches"),
-        (KERAS | {"gradient_accumulation_steps": 4}, "several of the batches"),
-        (KERAS | {"new_field": 1}, "new_field is a field that isn't known"),
     ],
 )
 def test_what_is_no_history_is_refused(kept, said):
