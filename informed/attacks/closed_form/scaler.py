@@ -92,15 +92,16 @@ def _error(
     near = gap**2 < 4 * tolerance
     error = np.where(near, 4 * np.sqrt(tolerance), tolerance / np.where(near, 1.0, gap))
     sure = (g <= tolerance) & (error <= _PRECISION * spread(known))
-    return np.where(sure & ~_few_values(known), error, np.inf)
+    moved = np.abs(row - known[0]) > rounding
+    return np.where(sure & ~_few_values(known, moved), error, np.inf)
 
 
-def _few_values(known: np.ndarray) -> np.ndarray:
+def _few_values(known: np.ndarray, moved: np.ndarray) -> np.ndarray:
     """Return, per column, whether two of its rows are likely to share a value."""
     few = []
-    for column in known.T:
+    for column, other in zip(known.T, moved, strict=True):
         _, counts = np.unique(column, return_counts=True)
         alike = float((counts**2).sum()) / len(column) ** 2
-        # Any wrong value changes the variance of a constant column.
-        few.append(len(counts) > 1 and alike > _MOST_ALIKE)
+        # A wrong value changes the variance of a column that is constant, row included.
+        few.append((len(counts) > 1 or bool(other)) and alike > _MOST_ALIKE)
     return np.array(few, bool)

@@ -91,7 +91,8 @@ class Direction:
         """Return whether training may have given the missing rows equal weight.
 
         A hinge loss and perceptrons do. Two missing rows of equal weight look like one
-        row, their sum. `rows` are the missing rows, each up to a factor.
+        row, their sum, and values may move between a missing row and a known one of
+        its weight. `rows` are the missing rows, each up to a factor.
         """
         scaled = rows / self.basis.scale
         inside, _ = self.basis.split(scaled)
@@ -103,10 +104,14 @@ class Direction:
         if there.shape[1] < 2:
             return True
         there = there / sizes.max()
+        level = max(_EQUAL, 10 * self.error)
+        for mine in weights.T[:, :, None] / sizes.max():
+            apart = np.minimum(np.abs(there - mine), np.abs(there + mine)).max(axis=0)
+            if (apart <= level).any():
+                return True
         # Opposite weights are equal weights of rows with the other label.
         largest = np.abs(there).argmax(axis=0)
         there = there * np.sign(there[largest, range(len(largest))])
-        level = max(_EQUAL, 10 * self.error)
         free = (np.linalg.svd(there, compute_uv=False) > 1e-6).sum()
         by_chance = there.shape[1] * level ** float(free)
         if by_chance > _COARSE:

@@ -97,10 +97,14 @@ def complete(direction: Direction, known: Any) -> Completion | None:
     unique = sure and lattice.unique(best, sums=equal)
     # With one output, an error in a known row's columns off the grid would not show.
     certified = unique and bool(settled.all()) and bool(grid.all() or direction.alone)
+    # Between rows of equal weight, a wrong value of a known row may have moved.
+    certified = certified and not equal
     if certified:
         count = lattice.equations
         why = f"{count} equations more than unknowns hold to"
         why += f" {digits(count, distance) / count:.1f} digits each"
+    elif unique and equal:
+        why = "known rows of its weight may have given it some of their values"
     elif unique and settled.all():
         why = "with one output another error of a known row may be in what is measured"
     elif unique:

@@ -105,12 +105,14 @@ def read(
             "; but a refit with it gives other coefficients: it holds known rows whole,"
             " or the known rows are others"
         )
+    # A refit doesn't show small errors of known rows that the levels don't exclude.
+    certified = bool(repeats) and row.certified
     bound = row.error * np.abs(row.row).max() + 4 * EPS * np.abs(row.row)
     target = RowReconstruction(
         value=row.row,
         y=label,
-        certified=bool(repeats),
-        error=np.where(row.determined | bool(repeats), bound, np.inf),
+        certified=certified,
+        error=np.where(row.determined | certified, bound, np.inf),
         by="span",
         why=why,
     )
@@ -152,9 +154,10 @@ def _refitted(
                 return None, label
     except (ValueError, TypeError, ArithmeticError):
         return None, None
-    # For rows of equal weight, a sum of two fits too, unless there is an intercept.
-    blind = not getattr(model, "fit_intercept", False)
-    return (None, None) if blind and direction.equal(row[None]) else (True, label)
+    # Between rows of equal weight values may move; a sum fits too without an intercept.
+    if direction.equal(row[None]):
+        return None, label if getattr(model, "fit_intercept", False) else None
+    return True, label
 
 
 def _rival(known: Any, row: np.ndarray) -> np.ndarray | None:

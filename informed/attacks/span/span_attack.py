@@ -122,6 +122,7 @@ class SpanAttack(OneByOne):
             yield Reconstruction(
                 images=image.astype(np.float32)[None],
                 certified=np.array([certified]),
+                exact_if_levels=np.array([certified and bool(row and row.premise)]),
                 trainings=np.array([trainings]),
             )
             trainings = 0

@@ -79,6 +79,13 @@ def test_columns_of_few_values_are_not_certified():
     np.testing.assert_allclose(answer.value, rows[0], atol=1e-12)
     assert not answer.certified
     assert "do not confirm columns 1" in answer.why
+    # Of a column that is constant in D_-, a known row may have had the target's value.
+    rows[:, 3] = np.arange(len(rows)) == 5
+    model.fit(rows, labels)
+    rows[5, 3] = 0
+    answer = informed.reconstruct_sklearn(model, rows[1:], labels[1:])
+    assert answer.value[3] == pytest.approx(1)
+    assert np.isinf(answer.error[3])
 
 
 @pytest.mark.parametrize("classes", [2, 3])
