@@ -39,14 +39,21 @@ def measure(weights: Float[np.ndarray, "outputs features"]) -> Precision:
     size = np.abs(weights)
     if np.array_equal(np.round(weights), weights):
         return Precision("whole numbers", _spacing(size, _DOUBLE))
+    single = np.array_equal(np.asarray(weights, np.float32), weights)
+    finest = 16 * np.spacing(np.float32(size.max(initial=0.0))) if single else 0.0
     for digits in range(1, _DECIMALS + 1):
-        if np.array_equal(np.round(weights, digits), weights):
+        rounded = np.round(weights, digits)
+        if single:  # decimals of float32 aren't those of float64
+            rounded = rounded.astype(np.float32).astype(np.float64)
+        if 10.0**-digits >= finest and np.array_equal(rounded, weights):
             spacing = np.full_like(size, 10.0**-digits)
             return Precision(f"{digits} decimals", spacing / np.sqrt(12))
     mantissa, exponent = np.frexp(weights)
     for name, bits in _SIGNIFICANDS.items():
         rounded = np.ldexp(np.round(np.ldexp(mantissa, bits)), exponent - bits)
         if np.array_equal(rounded, weights):
+            if name == "float32" and _step(weights) is not None:
+                break
             floor = _SMALLEST_HALF if name == "float16" else 0.0
             return Precision(name, _spacing(np.maximum(size, floor), bits))
     step = _step(weights)

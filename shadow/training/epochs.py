@@ -51,11 +51,9 @@ def steps_taken(
     """
     count = num_fixed + 1
 
-    def step(number: Array) -> Array:
+    def step(total: Array, number: Array) -> tuple[Array, None]:
         part = participants(privacy, key, number, count)
-        return jnp.ones(count) if part is None else part
+        return total + (1 if part is None else part.astype(jnp.int32)), None
 
-    if not epochs:
-        return np.zeros(count, np.int32)
-    steps = jnp.arange(epochs)
-    return np.asarray(jax.lax.map(step, steps).sum(axis=0), np.int32)
+    total, _ = jax.lax.scan(step, jnp.zeros(count, jnp.int32), jnp.arange(epochs))
+    return np.asarray(total)

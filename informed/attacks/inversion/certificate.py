@@ -5,8 +5,10 @@ We measure that rounding at the candidate, by training seven times with its last
 changed. A candidate is *certified* if (1) this noise explains its residual, (2) theta
 determines it closely enough in every direction, (3) it agrees with the known pixels of
 the target, (4) theta has more numbers that depend on the target than the target has
-unknowns, so that other known records would leave a residual, (5) theta moves with every
-pixel alone, up and down, and (6) no mirror image of it explains theta as well. If (2)
+unknowns, and other records move it out of the span of its slopes, so that wrong known
+records would leave a residual, (5) theta moves with each pixel that slopes leave in
+doubt, up and down, and (6) no mirror image of it, and no shifted one, explains theta as
+well. If (2)
 holds only because its pixels lie on levels, `if_levels` is set too: the certificate
 then holds if the target's pixels are levels. If A is random nothing is certified, but
 `if_levels` may be set. `training_inversion` and `cloud_search` call `certify` at their
@@ -44,6 +46,11 @@ _LEAST_SHARE = 0.5
 # Random patterns of signs by which all pixels are moved together, each also negated;
 # largest number of pixels that are then moved alone.
 _SIGNS, _MOST_ALONE = 2, 32
+# Cost per weight that rounding to a published format explains; other records on which
+# theta is compared with the span of its slopes; shifts of rivals, in pixels.
+_FORMAT, _OTHERS, _SHIFTS = 1.5, 4, (1, 2, 4)
+# Share of the squared change that lies off the span at least; slopes are approximate.
+_OFF = 1e-4
 _TINY = np.finfo(float).tiny
 # How far outside the range of known values a mirror image may lie, as a share of it.
 _BEYOND = 0.1
@@ -81,7 +88,13 @@ def certify(problem: Problem, candidate: Candidate) -> Certificate:
     noise_here = noise_of(published, rounding)
     residual = problem.runs.thetas(images[None], labels[None])[0] - published.theta
     cost, squared = np.sum(noise_here.whiten(residual) ** 2), float(residual @ residual)
-    explained = bool(cost <= NOISE_FACTOR * params and squared <= candidate.limit)
+    allowed = NOISE_FACTOR * params
+    if published.deviations is not None:  # the format's rounding is known, unlike A's
+        own = np.sum(
+            noise_here.whiten(np.full(params, np.sqrt(rounding / params))) ** 2
+        )
+        allowed = min(allowed, NOISE_FACTOR * own + _FORMAT * params)
+    explained = bool(cost <= allowed and squared <= candidate.limit)
     all_tried = True
     if explained:
         slopes, all_tried = _with_effect(problem, images, rounding, noise, slopes)
@@ -115,6 +128,7 @@ def certify(problem: Problem, candidate: Candidate) -> Certificate:
             step = max(step, 1 / problem.known.levels)
         certified = (
             spare
+            and _leaves_span(problem, images, rounding, noise, slopes)
             and _moves_with_pixels(problem, images, rounding, noise, slopes, step)
             and not _has_rival(problem, images, noise_here, candidate.limit)
         )
@@ -175,9 +189,7 @@ def _with_effect(
     """
     space, error = problem.space, problem.config.exact_mse
     slopes = space.moving(slopes)
-    # Rounding per weight of one run; a difference of two runs has twice its square.
-    level = np.full_like(noise.deviations, np.sqrt(rounding / len(noise.deviations)))
-    silence = 2 * NOISE_FACTOR * np.sum(noise.whiten(level) ** 2)
+    silence = _silence(noise, rounding)
     for _ in range(_MOST_TRIES):
         directions, along = slopes.weakest(_TRIED_AT_ONCE)
         moves = space.moves(directions)
@@ -201,6 +213,36 @@ def _with_effect(
     return slopes, False
 
 
+def _leaves_span(
+    problem: Problem,
+    images: np.ndarray,
+    rounding: float,
+    noise: Independent,
+    slopes: gauss_newton.Slopes,
+) -> bool:
+    """Return whether theta of other records lies off the span of its slopes here.
+
+    Where it doesn't, as for sums and for copies of them, numbers of theta follow from
+    each other, and another record makes up for known ones that are wrong.
+    """
+    labels, shown = problem.space.labels, problem.known.images[: _OTHERS * len(images)]
+    others = shown[: len(shown) // len(images) * len(images)].reshape(-1, *images.shape)
+    tried = np.concatenate([images[None], others])
+    thetas = problem.runs.thetas(tried, np.tile(labels, (len(tried), 1)))
+    change = noise.whiten(thetas[1:] - thetas[0])
+    span = np.linalg.qr(slopes.matrix)[0]
+    off = np.sum((change - (change @ span) @ span.T) ** 2, axis=1)
+    least = np.maximum(_silence(noise, rounding), _OFF * np.sum(change**2, axis=1))
+    return bool((off > least).any())
+
+
+def _silence(noise: Independent, rounding: float) -> float:
+    """Return the squared change of theta between two runs that rounding explains."""
+    # Rounding per weight of one run; a difference of two runs has twice its square.
+    level = np.full_like(noise.deviations, np.sqrt(rounding / len(noise.deviations)))
+    return float(2 * NOISE_FACTOR * np.sum(noise.whiten(level) ** 2))
+
+
 def _moves_with_pixels(
     problem: Problem,
     images: np.ndarray,
@@ -209,7 +251,7 @@ def _moves_with_pixels(
     slopes: gauss_newton.Slopes,
     step: float,
 ) -> bool:
-    """Return whether theta moves with every pixel alone, up and down by `step`.
+    """Return whether theta moves with doubtful pixels alone, up and down by `step`.
 
     Pixels that stay black or are known don't count. Slopes don't show where training
     clips a pixel, nor that it never looks at one. So all pixels are moved together at
@@ -243,23 +285,27 @@ def _moves_with_pixels(
     suspects = np.argsort(-shares)[: min(_MOST_ALONE, int(np.sum(~settled)))]
     alone = np.zeros((len(suspects), images.size))
     alone[np.arange(len(suspects)), suspects] = step
-    level = np.full_like(noise.deviations, np.sqrt(rounding / len(noise.deviations)))
-    silence = 2 * NOISE_FACTOR * np.sum(noise.whiten(level) ** 2)
     moved = changes(np.concatenate([alone, -alone]))
-    return bool((np.sum(moved**2, axis=1) > silence).all())
+    return bool((np.sum(moved**2, axis=1) > _silence(noise, rounding)).all())
 
 
 def _has_rival(
     problem: Problem, images: np.ndarray, noise: Independent, limit: float
 ) -> bool:
-    """Return whether a mirror image of the candidate explains theta too.
+    """Return whether a mirror image of the candidate, or a shifted one, explains theta.
 
     Mirror images are flipped, of negated values, or negatives; those far outside of the
     known images' range are no records. With two classes the other label is tried too.
+    Convolutions whose outputs are averaged don't tell shifted images apart.
     """
     labels, (low, high) = problem.space.labels, problem.known.range
     room = _BEYOND * (high - low)
     mirrored = [np.flip(images, 1), np.flip(images, 2), -images, low + high - images]
+    if min(images.shape[1:3]) > _SHIFTS[-1]:
+        steps = [(by, axis) for by in _SHIFTS for axis in (1, 2)]
+        mirrored += [
+            np.roll(images, s * by, axis) for by, axis in steps for s in (1, -1)
+        ]
     apart = [
         rival
         for rival in mirrored

@@ -78,8 +78,11 @@ def test_a_column_that_theta_does_not_tell_is_not_certified(hidden, rng):
         (lambda rows, mix: _mixed(rows, mix) + _mixed(rows[:, ::-1], mix), 0.5),
         # Sums have no equation to spare: other known records have a solution too.
         (lambda rows, mix: rows, 0.5),
+        # Nor have copies and combinations of sums, though they are more numbers.
+        (lambda rows, mix: jnp.concatenate([rows, rows], axis=1), 0.5),
+        (lambda rows, mix: rows @ mix, 0.5),
     ],
-    ids=["unseen", "clipped", "mirrored", "sums"],
+    ids=["unseen", "clipped", "mirrored", "sums", "copies", "combinations"],
 )
 def test_what_curvature_does_not_show_is_not_certified(sees, first, rng):
     values = rng.uniform(0.2, 0.8, size=(_KNOWN + 1, _COLUMNS))
