@@ -35,7 +35,7 @@ from informed.attacks.closed_form.objectives import (
     solve,
 )
 from informed.attacks.closed_form.theorems import GlmReconstruction
-from informed.attacks.impossible import ReconstructionImpossibleError
+from informed.attacks.impossible import LimitError, ReconstructionImpossibleError
 
 # In column spreads: a row with a larger error is only an estimate.
 _PRECISION = 1e-6
@@ -192,7 +192,8 @@ def _likeliest(
 ) -> tuple[Objective, Quotient]:
     """Choose the objective whose class label is nearest to an integer; solve it."""
     if not model.fit_intercept:
-        raise ReconstructionImpossibleError(
+        classifies = hasattr(model, "classes_")  # whose labels are finitely many
+        raise (LimitError if classifies else ReconstructionImpossibleError)(
             f"{type(model).__name__} was fitted without intercept, so the target's"
             " residual is unknown: x is determined up to a factor only. For least"
             " squares and ridge name target_label (Theorem 8)."

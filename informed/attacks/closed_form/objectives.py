@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from informed.attacks.impossible import ReconstructionImpossibleError
+from informed.attacks.impossible import LimitError, ReconstructionImpossibleError
 
 EPS = float(np.finfo(np.float64).eps)
 # A target's loss derivative smaller than this share of the known rows' is lost in
@@ -151,7 +151,7 @@ def objectives(model: Any, labels: np.ndarray) -> list[Objective]:
         outputs = np.asarray(labels, np.float64).reshape(len(labels), -1)
         return [Objective(**terms, labels=outputs, weights=ones)]
     if np.ndim(labels) > 1:
-        raise ReconstructionImpossibleError(
+        raise LimitError(
             "Several labels a row are not handled; attack one output at a time."
         )
     classes = model.classes_
@@ -191,13 +191,13 @@ def _class_weights(model: Any, places: np.ndarray) -> np.ndarray:
 
 def _least_squares(model: Any, rows: int) -> dict[str, Any]:
     if getattr(model, "positive", False):
-        raise ReconstructionImpossibleError(
+        raise LimitError(
             "positive=True bounds the coefficients: the gradient is not zero at the"
             " optimum."
         )
     alpha = getattr(model, "alpha_", getattr(model, "alpha", 0.0))
     if np.ndim(alpha) > 0 and np.size(alpha) > 1:
-        raise ReconstructionImpossibleError("One penalty an output is not handled.")
+        raise LimitError("One penalty an output is not handled.")
     return {"loss": SQUARED, "penalty": float(np.ravel(alpha)[0])}
 
 
@@ -208,7 +208,7 @@ def _ridge_classifier(model: Any, rows: int) -> dict[str, Any]:
 def _logistic(model: Any, rows: int) -> dict[str, Any]:
     ratio = getattr(model, "l1_ratio", None)
     if model.penalty in ("l1", "elasticnet") or ratio:
-        raise ReconstructionImpossibleError(
+        raise LimitError(
             "An l1 penalty has no gradient at zero; only l2 penalties can be inverted."
         )
     penalty = 0.0 if model.penalty is None else 1.0 / float(model.C)

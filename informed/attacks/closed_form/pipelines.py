@@ -18,7 +18,7 @@ import numpy as np
 from informed.attacks.closed_form import linear, scaler
 from informed.attacks.closed_form.linear import RowReconstruction
 from informed.attacks.closed_form.objectives import OBJECTIVES
-from informed.attacks.impossible import ReconstructionImpossibleError
+from informed.attacks.impossible import LimitError, ReconstructionImpossibleError
 from informed.attacks.span import linear_fit
 from shadow import checks
 
@@ -69,6 +69,8 @@ def reconstruct_sklearn(
         raise checks.FieldError(
             "model", f"Expected {{}} to be fitted; call the fit of {_name(model)}."
         )
+    if hasattr(last.coef_, "toarray"):
+        raise checks.FieldError("model", "Expected {}.densify(), not sparse weights.")
     for array in (last.coef_, getattr(scaling, "mean_", None)):
         if array is not None and not np.isfinite(array).all():
             raise checks.FieldError(
@@ -159,16 +161,17 @@ def _of_model(
 ) -> RowReconstruction:
     """Reconstruct the row, in the model's units, by the span or by the optimum."""
     by_span, said = None, ""
+    kind: type[ReconstructionImpossibleError] = ReconstructionImpossibleError
     if linear_fit.applies(model, rows):
-        by_span, said = linear_fit.read(model, rows, labels)
+        try:
+            by_span, said = linear_fit.read(model, rows, labels)
+        except LimitError as error:
+            kind, said = LimitError, str(error)
         if by_span is not None:
             return by_span
-    if type(model).__name__ not in OBJECTIVES:
-        raise ReconstructionImpossibleError(
-            said
-            or f"{type(model).__name__} is read off the span alone, which needs more"
-            " features than known rows."
-        )
+    if (name := type(model).__name__) not in OBJECTIVES:
+        few = f"{name} is read off the span alone, which needs more features than rows."
+        raise (kind if said else LimitError)(said or few)
     real = type(model).__name__ in linear.REAL_LABELS
     if real and not model.fit_intercept and target_label is not None:
         # Theorem 8: two rows are possible, and only a prior can tell them apart.
@@ -185,4 +188,5 @@ def _of_model(
     try:
         return linear.read(model, rows, labels)
     except ReconstructionImpossibleError as error:
-        raise ReconstructionImpossibleError(f"{error} {said}".strip()) from error
+        kind = LimitError if isinstance(error, LimitError) else kind
+        raise kind(f"{error} {said}".strip()) from error

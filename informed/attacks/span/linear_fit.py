@@ -68,6 +68,8 @@ def read(
     try:
         direction = read_direction(model.coef_, known)
         why = leaves_span(model)
+    except LimitError:
+        raise
     except ReconstructionImpossibleError as error:
         return None, str(error)
     if why:

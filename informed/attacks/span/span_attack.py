@@ -21,6 +21,7 @@ from jaxtyping import Array
 
 from informed.adversary_runs import adversary_runs
 from informed.attacks.attack_row import Facts, Material, NotApplicableError, OneByOne
+from informed.attacks.closed_form import pipelines
 from informed.attacks.closed_form.estimator_attack import as_image, features
 from informed.attacks.impossible import (
     LimitError,
@@ -60,8 +61,9 @@ def applies(facts: Facts) -> str:
     """Return why the attack does not apply to a training function; "" if it does."""
     if released.is_estimator(facts.returned):
         if hasattr(facts.returned, "coef_"):
-            return "closed form reads linear models off their span as well"
-        if not hasattr(facts.returned, "coefs_"):
+            if pipelines.supported(facts.returned):
+                return "closed form reads linear models off their span as well"
+        elif not hasattr(facts.returned, "coefs_"):
             return "it is for networks"
     if facts.known is not None and (why := first_layers.spanned(*facts.known)):
         return why
@@ -143,11 +145,15 @@ class SpanAttack(OneByOne):
     ) -> tuple[Completion | None, int]:
         """Read the row from one of the first layers; count the trainings it took."""
         best: Completion | None = None
-        directions = []
+        missing, directions = NoTraceError(), []
         for layer in (layer.released(theta) for layer in layers):
-            direction = read_direction(
-                layer.of(theta), known, start=layer.start, deviation=layer.deviation
-            )
+            try:
+                direction = read_direction(
+                    layer.of(theta), known, start=layer.start, deviation=layer.deviation
+                )
+            except NoTraceError as error:  # another layer may hold one
+                missing = error
+                continue
             completed = lattice.complete(direction, known)
             if completed is not None and layer.blind.any():
                 completed = dataclasses.replace(
@@ -160,6 +166,8 @@ class SpanAttack(OneByOne):
                 return completed, 0
             best = best or completed
             directions.append((direction, layer))
+        if not directions:
+            raise missing
         direction, layer = min(directions, key=lambda pair: pair[0].error)
         if trained is None or not self.config.trainings or direction.rank != 1:
             return best, 0
