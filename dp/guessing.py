@@ -94,7 +94,7 @@ def kappa_from(
         if errors.shape != (len(others),):
             raise domain.FieldError(
                 "error",
-                f"Expected {{}} to return one number a record, shape ({len(others)},),"
+                f"Expected {{}} to return one number per record, ({len(others)},),"
                 f" got {errors.shape}.",
             )
         domain.require("error", errors, ~np.isnan(errors), "to be no NaN")

@@ -292,7 +292,7 @@ class Factory:
         if ids.shape != (len(targets),) or ids.dtype.kind not in "iu":
             raise checks.FieldError(
                 "ids",
-                f"Expected {{}} to be {len(targets)} whole numbers, one a target, got"
+                f"Expected {{}} to be {len(targets)} whole numbers, one per target, got"
                 f" shape {ids.shape} of {ids.dtype}.",
             )
         trained = self._runs(

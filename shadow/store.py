@@ -164,8 +164,8 @@ class Store(Blocks):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the address, so that workers in other processes open it again."""
-        made = type(self), str(self.place), self._factory, self._targets
-        return _reopened, (*made, records.versions())
+        place, versions = str(self.place), records.versions()
+        return _reopened, (type(self), place, self._factory, self._targets, versions)
 
     @property
     def factory(self) -> Factory:

@@ -209,7 +209,9 @@ def test_kappa_from_records_is_that_of_the_best_guess_of_their_law(rng):
     # Two clusters, in which no record is near another, but a mean is near many.
     two = rng.normal(size=(400, 60)) + 20 * rng.choice([-1, 1], (400, 1))
     assert dp.kappa_from(two, error=distance, threshold=8.5).fixed[0] > 0.2
-    with pytest.raises(ValueError, match=r"error to return one number a record.*\(\)"):
+    with pytest.raises(
+        ValueError, match=r"error to return one number per record.*\(\)"
+    ):
         dp.kappa_from(two, error=lambda a, b: distance(a, b).mean(), threshold=8.0)
     with pytest.raises(ValueError, match="records to be finite"):
         dp.kappa_from(records * np.nan, error=distance, threshold=0.5)

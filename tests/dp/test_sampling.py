@@ -101,13 +101,13 @@ def test_the_mean_over_draws_is_that_of_scipys_binomial(steps, q, log_kappa):
     """Many steps are taken in blocks, which may only add."""
     given = {"noise_multiplier": 1 / 0.7, "steps": steps, "relation": "zero_out"}
     run = dp.RevealedGaussian(sampling_probability=q, **given)
-    found = float(run.bounds(np.array(log_kappa))["own steps"])
+    log_gamma = float(run.bounds(np.array(log_kappa))["own steps"])
     k = np.arange(steps + 1)
     logs = stats.binom.logpmf(k, steps, q)
     one = [dp.bounds.gaussian(log_kappa, 0.7 * math.sqrt(i)) for i in k[logs > -900]]
     expected = float(np.logaddexp.reduce(logs[logs > -900] + np.array(one)))
-    assert expected * (1 + 1e-9) - 1e-9 <= found
-    assert found <= expected * (1 - 1e-9) + 1e-9
+    assert expected * (1 + 1e-9) - 1e-9 <= log_gamma
+    assert log_gamma <= expected * (1 - 1e-9) + 1e-9
 
 
 def test_everyone_in_every_step_is_full_batches():

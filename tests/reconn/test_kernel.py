@@ -158,11 +158,11 @@ def test_the_shrinkage_of_least_error(rng):
         factor = best_weight(images - mean, truth - mean, default=1.0)
         return Shrinkage(mean=mean, factor=factor)
 
-    found = fitted(predicted)
+    shrinkage = fitted(predicted)
     grid = np.linspace(0, 1, 1001)
     errors = [np.mean((mean + f * (predicted - mean) - truth) ** 2) for f in grid]
-    assert found.factor == pytest.approx(grid[np.argmin(errors)], abs=1e-3)
-    assert np.mean((found(predicted) - truth) ** 2) == pytest.approx(min(errors))
+    assert shrinkage.factor == pytest.approx(grid[np.argmin(errors)], abs=1e-3)
+    assert np.mean((shrinkage(predicted) - truth) ** 2) == pytest.approx(min(errors))
     assert fitted(truth).factor == pytest.approx(1)
     assert fitted(2 * mean - truth).factor == 0
 

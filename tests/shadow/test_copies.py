@@ -65,11 +65,11 @@ def test_near_copies_are_those_of_a_loop(side, noise, seed):
     signs = rng.choice([-1, 1], others[:9].shape)
     targets = np.concatenate([others[:9] + np.float32(noise) * signs, others[9:11]])
     targets = targets.astype(np.float32)
-    found = metrics.nearest_neighbours(targets, others).copies
+    copies = metrics.nearest_neighbours(targets, others).copies
     wide = targets.astype(np.float64)[:, None] - others[None]
     distances = np.mean(wide**2, axis=(2, 3, 4)).min(axis=1)
-    np.testing.assert_array_equal(found["exact"], distances == 0)
-    np.testing.assert_array_equal(found["near"], (distances > 0) & (distances < 1e-6))
+    np.testing.assert_array_equal(copies["exact"], distances == 0)
+    np.testing.assert_array_equal(copies["near"], (distances > 0) & (distances < 1e-6))
 
 
 def test_copies_are_found_in_bright_pictures_and_in_time(rng):
@@ -79,10 +79,10 @@ def test_copies_are_found_in_bright_pictures_and_in_time(rng):
     targets[:25] += rng.choice(np.float32([-9e-4, 9e-4]), targets[:25].shape)
     targets[25:40] += rng.choice(np.float32([-1.1e-3, 1.1e-3]), targets[25:40].shape)
     started = time.process_time()
-    found = metrics.nearest_neighbours(targets, others).copies
+    copies = metrics.nearest_neighbours(targets, others).copies
     assert time.process_time() - started < 10
-    assert int(found["exact"].sum()) == 10
-    np.testing.assert_array_equal(np.flatnonzero(found["near"]), np.arange(25))
+    assert int(copies["exact"].sum()) == 10
+    np.testing.assert_array_equal(np.flatnonzero(copies["near"]), np.arange(25))
 
 
 def test_a_pool_without_copies_drops_nothing(digits):

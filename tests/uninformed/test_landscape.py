@@ -113,7 +113,7 @@ def test_quantities_of_planted_ends(sets):
     ends = planted(
         np.stack([sets.truth, repeated]), distance=np.array([0.0, 3.0]), size=2.0
     )
-    found = quantities.measure(sets, ends)
+    measured = quantities.measure(sets, ends)
     count = len(sets.truth)
     for name, expected in {
         "truth": [0, None],
@@ -123,7 +123,7 @@ def test_quantities_of_planted_ends(sets):
         "distinct": [count, 0],
         "distance_relative": [0, 1.5],
     }.items():
-        for value, wanted in zip(found[name], expected, strict=True):
+        for value, wanted in zip(measured[name], expected, strict=True):
             if wanted is None:
                 assert value > 0.1
             else:
@@ -133,23 +133,23 @@ def test_quantities_of_planted_ends(sets):
 def test_the_control_changes_places_with_the_training_images(sets):
     count = len(sets.truth)
     ends = planted(np.stack([sets.truth, sets.held_out[:count]]))
-    found = quantities.measure(sets, ends)
+    measured = quantities.measure(sets, ends)
     for name in ("recovered", "distinct"):
-        np.testing.assert_array_equal(found[name], [count, 0])
-        np.testing.assert_array_equal(found[f"held_out_{name}"], [0, count])
-    found = {name: values[::-1] for name, values in found.items()}
-    said = study._verdict(["noise", "partition"], found, count)
+        np.testing.assert_array_equal(measured[name], [count, 0])
+        np.testing.assert_array_equal(measured[f"held_out_{name}"], [0, count])
+    measured = {name: values[::-1] for name, values in measured.items()}
+    said = study._verdict(["noise", "partition"], measured, count)
     assert said.startswith("begun at partition, 4 of 4 training images recovered")
     # What was begun at the training images isn't told.
-    said = study._verdict(["noise", "truth"], found, count)
+    said = study._verdict(["noise", "truth"], measured, count)
     assert said.startswith("begun at noise, 0 of 4 training images recovered; ")
 
 
 def test_copies_of_one_training_image_are_one(sets):
     copies = np.repeat(sets.truth[:1], len(sets.truth), axis=0)[None]
-    found = quantities.measure(sets, planted(copies))
-    assert found["recovered"] == len(sets.truth)
-    assert found["distinct"] == 1
+    measured = quantities.measure(sets, planted(copies))
+    assert measured["recovered"] == len(sets.truth)
+    assert measured["distinct"] == 1
 
 
 def planted_quantities(names: list[str], **values) -> dict[str, np.ndarray]:

@@ -8,11 +8,10 @@ the target, (4) theta has more numbers that depend on the target than the target
 unknowns, and other records move it out of the span of its slopes, so that wrong known
 records would leave a residual, (5) theta moves with each pixel that slopes leave in
 doubt, up and down, and (6) no mirror image of it, and no shifted one, explains theta as
-well. If (2)
-holds only because its pixels lie on levels, `if_levels` is set too: the certificate
-then holds if the target's pixels are levels. If A is random nothing is certified, but
-`if_levels` may be set. `training_inversion` and `cloud_search` call `certify` at their
-end.
+well. If (2) holds only because its pixels lie on levels, `if_levels` is set too: the
+certificate then holds if the target's pixels are levels. If A is random nothing is
+certified, but `if_levels` may be set. `training_inversion` and `cloud_search` call
+`certify` at their end.
 """
 
 import copy
@@ -52,7 +51,7 @@ _FORMAT, _OTHERS, _SHIFTS = 1.5, 4, (1, 2, 4)
 # Share of the squared change that lies off the span at least; slopes are approximate.
 _OFF = 1e-4
 _TINY = np.finfo(float).tiny
-# How far outside the range of known values a mirror image may lie, as a share of it.
+# A mirror image may leave the range of known values by this share of the range.
 _BEYOND = 0.1
 # If the probability that free pixels are so near to levels by chance is below this, the
 # images are exact on condition that the target's pixels are levels.
