@@ -74,7 +74,7 @@ def test_it_is_listed_and_runs(added, tmp_path, capsys):
     assert set(results["attacks"]) == {"mine"}
     with np.load(workdir / "attacks" / "mine.npz") as arrays:
         assert (arrays["images"] == 0.25).all()
-    report = json.loads(run(capsys, "report", str(workdir), "--quiet", "--json"))
+    report = json.loads(run(capsys, "report", str(workdir), "--json"))
     assert [row["name"] for row in report["attacks"]] == ["mine"]
     assert "a grey picture" in (workdir / "report.html").read_text()
 

@@ -21,12 +21,12 @@ def finished(tmp_path_factory):
 
 
 def test_any_run_has_a_page(finished, capsys):
-    output = run(capsys, "report", str(finished), "--quiet")
+    output = run(capsys, "report", str(finished))
     html = (finished / "report.html").read_text()
     assert str(finished / "report.html") in output
     for part in ("inversion", "reconn", "Which records"):
         assert part in html
-    values = json.loads(run(capsys, "report", str(finished), "--json", "--quiet"))
+    values = json.loads(run(capsys, "report", str(finished), "--json"))
     jsonschema.validate(values, schema())
     rows = {row["name"]: row for row in values["attacks"]}
     results = json.loads((finished / "results.json").read_text())
@@ -38,7 +38,7 @@ def test_any_run_has_a_page(finished, capsys):
     nearest = next(b for b in values["baselines"] if b["name"].startswith("nearest"))
     assert nearest["mse_mean"] == pytest.approx(results["nn_oracle_mse"])
     line = ("report", str(finished), "--redact", f"--out={finished}/r.html", "--json")
-    redacted = json.loads(run(capsys, *line, "--quiet"))
+    redacted = json.loads(run(capsys, *line))
     assert "data:image" not in (finished / "r.html").read_text()
     assert "label" not in redacted["records"][0]
     table = run(capsys, "compare", str(finished))
