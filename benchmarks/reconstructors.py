@@ -42,6 +42,7 @@ import informed
 import reconn
 import shadow
 from benchmarks.developers import developer
+from dp import rero
 from dp.gradient import PrivacyConfig
 from informed import metrics, report
 from informed.experiment.training_settings import TrainingConfig
@@ -79,6 +80,8 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.known and arguments.epsilon is not None:
         parser.error("--known with --epsilon: the bound is of whole images")
+    if arguments.shadow_data and arguments.epsilon is not None:
+        parser.error("--shadow-data with --epsilon: kappa is of the targets' data")
     devices.one_a_core()
     with tempfile.TemporaryDirectory() as folder:
         print(json.dumps(_measured(arguments, arguments.workdir or Path(folder))))
@@ -217,7 +220,7 @@ def _bound(factory: shadow.Factory, public: np.ndarray, threshold: float) -> flo
         threshold=threshold,
     )
     bound = dp.rero_bound(factory.mechanism(), log_kappa=kappa.log_kappas[0])
-    return _short(bound.gamma)
+    return float(rero.rounded_up(bound.gamma, 3))
 
 
 def _short(value: float) -> float:

@@ -25,6 +25,7 @@ def lines(out: Path | None, settings: Mapping[str, Any]) -> list[dict[str, Any]]
         settings,
         data=data.REVISION,
         inversion=registry.find("inversion").revision,
+        stationary=registry.find("stationary").revision,
         training=training.REVISION,
     )
     beside = out.with_name(f"{out.name}.settings.json")

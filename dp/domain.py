@@ -82,7 +82,8 @@ def share(field: str, value: Numbers) -> np.ndarray:
 
 
 def between(field: str, value: Numbers, low: Number, high: Number) -> np.ndarray:
-    """Return as float64, or raise FieldError unless low < value < high."""
+    """Return as float64, or raise FieldError unless one number, low < value < high."""
+    one(field, value)
     allowed = f"> {low:g} and < {high:g}"
     return _checked(field, value, lambda v: (v > low) & (v < high), allowed)
 
@@ -137,6 +138,12 @@ def finite_at_least_0(field: str, value: Numbers) -> np.ndarray:
     """Return as float64, or raise FieldError unless >= 0 and finite."""
     allowed = ">= 0 and finite"
     return _checked(field, value, lambda v: (v >= 0) & np.isfinite(v), allowed)
+
+
+def one_epsilon(value: Numbers) -> float:
+    """Return epsilon, or raise FieldError unless one number, >= 0 and finite."""
+    one("epsilon", value)
+    return float(finite_at_least_0("epsilon", value))
 
 
 def finite(field: str, value: Numbers) -> np.ndarray:

@@ -5,7 +5,6 @@
 """
 
 import abc
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -13,7 +12,6 @@ from jaxtyping import Float
 from dp import bounds, domain
 from dp.domain import Number, Numbers
 
-DpEvent = Any  # dp_accounting's; importing it takes a second, and only events need it
 Bounds = dict[str, bounds.Logs]  # log gamma by the name of the bound
 
 
@@ -59,14 +57,6 @@ class Guarantee(abc.ABC):
             logs = np.asarray(np.log(rates))
         least = np.min([*np.broadcast_arrays(*self._tests(logs).values())], axis=0)
         return np.asarray(-np.expm1(np.clip(least, logs, 0.0)))
-
-    def event(self) -> DpEvent:
-        """Return dp-accounting's event of this mechanism; see `dp.from_event`.
-
-        Raises: FieldError: dp-accounting has no such event, as of random allocation.
-        """
-        known = "Expected {} that dp-accounting has an event of"
-        raise domain.FieldError("mechanism", f"{known}, not {type(self).__name__}.")
 
     def _tests(self, log_rates: np.ndarray) -> Bounds:
         """Bound log true positives, given log false positives: as gamma by default."""

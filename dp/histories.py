@@ -11,7 +11,7 @@ jax-privacy   `dataclasses.asdict` of `accounting.analysis.DpParams`, with
               "num_updates", the steps that were made, beside its fields
 
 `dp.from_event(plan.dp_event, relation="add_or_remove")` reads events of dp-accounting,
-such as an execution plan of jax-privacy has; a mechanism's `event()` is the way back.
+such as an execution plan of jax-privacy has.
 An event names no neighbouring relation, and accountants differ in what "replace_one"
 doubles: here the sensitivity of Gaussian and Laplace noise. An event's noise_multiplier
 is taken as the noise's standard deviation (Laplace: scale) over the most that removing
@@ -30,12 +30,13 @@ from typing import Any
 import numpy as np
 
 from dp import domain
-from dp.guarantee import DpEvent, Guarantee
+from dp.guarantee import Guarantee
 from dp.mechanisms import Composition, Gaussian, PoissonGaussian
 from dp.participation import FixedSizeGaussian
 from dp.published import Laplace, ZeroConcentratedDP
 from dp.sampling import Run
 
+DpEvent = Any  # dp_accounting's, whose import takes a second
 _ACCOUNTANTS = ("rdp", "prv", "gdp")  # of Opacus
 # Fields of jax-privacy's DpParams that extend DP-SGD -> the values that don't.
 _MORE: dict[str, tuple[int | None, ...]] = {

@@ -148,7 +148,7 @@ def epsilon(distribution: Distribution, steps: int, delta: Number) -> float:
 
 def delta(distribution: Distribution, steps: int, epsilon: Number) -> float:
     """Return the least delta at epsilon, rounded up by the error of composition."""
-    at = np.asarray(domain.finite_at_least_0("epsilon", epsilon))[None]
+    at = np.array([domain.one_epsilon(epsilon)])
     largest = float(_deltas(grids(distribution), at).max())
     return min(1.0, largest + rounding(distribution, steps))
 

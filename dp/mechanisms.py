@@ -20,7 +20,7 @@ from scipy import special
 
 from dp import bounds, domain, loss_grid, poisson
 from dp.domain import Number
-from dp.guarantee import Bounds, DpEvent, Guarantee
+from dp.guarantee import Bounds, Guarantee
 from dp.loss_grid import Distribution
 from dp.published import RenyiDP
 
@@ -136,7 +136,7 @@ class Gaussian(Guarantee):
 
         A difference of two terms, rounded up by what it may lose to cancellation.
         """
-        domain.finite_at_least_0("epsilon", epsilon)
+        epsilon = domain.one_epsilon(epsilon)
         mu = self.mu
         if mu == 0 or np.isinf(1 / mu):
             return 0.0
@@ -148,15 +148,6 @@ class Gaussian(Guarantee):
         y = float(epsilon + special.log_ndtr(-mu / 2 - epsilon / mu))
         slack = 8 * np.finfo(float).eps * (1 + abs(x) + float(epsilon))
         return float(min(1.0, np.exp(x) * (-np.expm1(min(0.0, y - x)) + slack)))
-
-    def event(self) -> DpEvent:
-        """Return dp-accounting's event: one Gaussian a step."""
-        from dp_accounting import dp_event
-
-        events = [dp_event.GaussianDpEvent(s) for s in self._sigmas.ravel().tolist()]
-        if len(events) == 1:
-            return dp_event.SelfComposedDpEvent(events[0], self.steps)
-        return dp_event.ComposedDpEvent(events)
 
 
 def require_sampled(noise_multiplier: Number, steps: int, relation: str) -> None:
@@ -279,6 +270,8 @@ class PoissonGaussian(Amplified):
         domain.one("sampling_probability", self.sampling_probability)
         domain.share("sampling_probability", self.sampling_probability)
         domain.finite_above("grid", self.grid, 0)
+        for name in ("noise_multiplier", "sampling_probability"):  # perhaps arrays
+            object.__setattr__(self, name, float(getattr(self, name)))
 
     @property
     def hidden(self) -> bool:
@@ -296,16 +289,6 @@ class PoissonGaussian(Amplified):
         (second,) = poisson.renyi(np.array([2]), *run)
         orders = poisson.orders_for(log_kappa, second / 2)
         return orders, poisson.renyi(orders, *run)
-
-    def event(self) -> DpEvent:
-        """Return dp-accounting's event."""
-        from dp_accounting import dp_event
-
-        if self.sampling_probability == 1:
-            return self.full.event()
-        step = dp_event.GaussianDpEvent(float(self.noise_multiplier))
-        sampled = dp_event.PoissonSampledDpEvent(float(self.sampling_probability), step)
-        return dp_event.SelfComposedDpEvent(sampled, self.steps)
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
         """Return the bounds of `Amplified`, of one step, and of never being sampled."""
@@ -380,12 +363,6 @@ class Composition(Amplified):
             for p in self.parts
         ]
         return orders, np.sum(curves, axis=0)
-
-    def event(self) -> DpEvent:
-        """Return dp-accounting's event: those of the parts, in their order."""
-        from dp_accounting import dp_event
-
-        return dp_event.ComposedDpEvent([part.event() for part in self.parts])
 
 
 @functools.lru_cache(maxsize=8)

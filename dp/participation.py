@@ -16,7 +16,7 @@ from scipy import special
 
 from dp import bounds, domain, poisson
 from dp.domain import Number
-from dp.guarantee import Bounds, DpEvent, Guarantee
+from dp.guarantee import Bounds, Guarantee
 from dp.mechanisms import Gaussian, PoissonGaussian, require_sampled
 from dp.published import RenyiDP
 
@@ -145,7 +145,7 @@ class RevealedGaussian(Guarantee):
 
     def delta(self, epsilon: Number) -> float:
         """Return delta at epsilon, under the relation; see `epsilon`."""
-        epsilon = float(domain.finite_at_least_0("epsilon", epsilon))
+        epsilon = domain.one_epsilon(epsilon)
         if self.relation == "add_or_remove" and self.sampling_probability < 1:
             return self._ever
         mus, logs = self._taken
@@ -249,13 +249,14 @@ class FixedSizeGaussian(Guarantee):
 
     def delta(self, epsilon: Number) -> float:
         """Return the least certified delta at epsilon, under the relation."""
-        domain.finite_at_least_0("epsilon", epsilon)
+        epsilon = domain.one_epsilon(epsilon)
         if self._removed:
             return self.removal.delta(epsilon)
-        known, accountant = self.known.delta(epsilon), self._accountant()
+        known = self.known.delta(epsilon)
+        accountant = self._accountant() if known else None
         if accountant is None:
             return known
-        return min(known, float(accountant.get_delta(float(epsilon))))
+        return min(known, float(accountant.get_delta(epsilon)))
 
     def _tests(self, log_rates: np.ndarray) -> Bounds:
         if self._removed:
@@ -266,16 +267,6 @@ class FixedSizeGaussian(Guarantee):
     def _removed(self) -> bool:
         """Whether the guarantee is of removing a record from a secret batch."""
         return self.relation == "add_or_remove" and self.batch < self.records
-
-    def event(self) -> DpEvent:
-        """Return dp-accounting's event."""
-        import dp_accounting
-
-        step = dp_accounting.GaussianDpEvent(float(self.noise_multiplier))
-        drawn = dp_accounting.SampledWithoutReplacementDpEvent(
-            self.records, self.batch, step
-        )
-        return dp_accounting.SelfComposedDpEvent(drawn, self.steps)
 
     def _accountant(self) -> Any:
         """Return an RdpAccountant of replacing a record; None: it can't tell more."""
@@ -291,7 +282,9 @@ def _replacing(run: FixedSizeGaussian) -> Any:
 
     relation = dp_accounting.NeighboringRelation.REPLACE_ONE
     accountant = dp_accounting.rdp.RdpAccountant(_ORDERS, relation)
-    return accountant.compose(run.event())
+    step = dp_accounting.GaussianDpEvent(float(run.noise_multiplier))
+    drawn = dp_accounting.SampledWithoutReplacementDpEvent(run.records, run.batch, step)
+    return accountant.compose(drawn, run.steps)
 
 
 def in_a_batch(records: int, batch: int) -> None:

@@ -8,7 +8,7 @@ where a function says otherwise; `l2_of_mse` converts. An error equal to the thr
 eta counts as success. The prior is that of the target *given everything the adversary
 knows*: the fixed set, so that duplicates, or other pictures of the same person in it,
 raise kappa; and known parts of the target, such as its label or some of its columns
-(`given`, `gaussian_given`, `side_information`). An attack that knows more than kappa
+(`given`, `gaussian_given`). An attack that knows more than kappa
 allows for may seem to violate a bound that holds. Every number of a record has to be
 finite: a record that is NaN is near to nothing, so it would make kappa too small.
 
@@ -143,7 +143,7 @@ def discrete(
     Raises: ValueError: an argument outside its range, or sizes that differ.
     """
     eta = float(domain.finite_at_least_0("eta", eta))
-    mass = _distribution(probabilities)
+    mass = np.ravel(_distribution(probabilities))
     distances = domain.finite_at_least_0("distances", distances)
     if distances.shape != (mass.size, mass.size) or np.diagonal(distances).any():
         raise domain.FieldError(
@@ -161,28 +161,6 @@ def discrete(
         in_support=min(0.0, math.log(near)),
         anywhere=min(0.0, math.log(wide)) if metric else None,
     )
-
-
-def side_information(
-    log_kappas: Logs, probabilities: Float[np.ndarray, " values"] | None = None
-) -> float:
-    """Return log kappa for an adversary who knows, say, the target's label.
-
-    A bound gamma(kappa) is concave in kappa, so that of the mean kappa bounds the mean
-    success.
-
-    Args:
-      log_kappas: (values,), log kappa of the prior given each value that may be known.
-      probabilities: the probability of each value; they sum to 1. None: the worst value
-        counts, which bounds success for each of them.
-    Source: Guerra-Balboa et al. 2026 (arXiv:2603.12142) on why it matters.
-    """
-    logs = domain.some("log_kappas", domain.log_probability("log_kappas", log_kappas))
-    if probabilities is None:
-        return float(logs.max())
-    mass = _distribution(probabilities)
-    domain.as_many("probabilities", mass, "log_kappas", logs)
-    return min(0.0, float(special.logsumexp(logs, b=mass)))
 
 
 def gaussian_given(
@@ -210,7 +188,8 @@ def gaussian_given(
     free = ~mask
     if not free.any():
         return 0.0
-    rest, slack = covariance[np.ix_(free, free)], 0.0
+    rest = covariance[np.ix_(free, free)]
+    slack = 8 * len(rest) * float(np.finfo(float).eps) * float(np.trace(rest))
     # A constant column tells nothing, and has no deviation to scale by.
     mask &= np.diagonal(covariance) > 0
     if mask.any():

@@ -16,7 +16,7 @@ import numpy as np
 
 from dp import bounds, domain, loss_grid
 from dp.domain import Number
-from dp.guarantee import Bounds, DpEvent, Guarantee
+from dp.guarantee import Bounds, Guarantee
 
 
 class _Pairs(Guarantee):
@@ -46,7 +46,7 @@ class _Pairs(Guarantee):
 
     def delta(self, epsilon: Number) -> float:
         """Return the least delta at epsilon that any single pair implies."""
-        domain.finite_at_least_0("epsilon", epsilon)
+        epsilon = domain.one_epsilon(epsilon)
         e, d = self._curve
         with np.errstate(invalid="ignore"):
             gaps = -np.expm1(np.minimum(0.0, np.nan_to_num(epsilon - e, nan=0.0)))
@@ -104,6 +104,10 @@ class PureDP(_Pairs):
             "Corollary 3": bounds.corollary_3(log_kappa, self.eps),
         }
 
+    def _tests(self, log_rates: np.ndarray) -> Bounds:
+        # Under "replace_one", gamma rests on odds of a prior, which a test hasn't.
+        return dataclasses.replace(self, relation="zero_out").bounds(log_rates)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RenyiDP(Guarantee):
@@ -158,7 +162,7 @@ class RenyiDP(Guarantee):
 
     def delta(self, epsilon: Number) -> float:
         """Return the least delta at epsilon, if the curve covers both directions."""
-        domain.finite_at_least_0("epsilon", epsilon)
+        epsilon = domain.one_epsilon(epsilon)
         orders, divergences = self._above_1
         with np.errstate(over="ignore", invalid="ignore"):
             logs = (orders - 1) * (divergences - epsilon + np.log1p(-1 / orders))
@@ -205,12 +209,6 @@ class ZeroConcentratedDP(Guarantee):
         """Return the least delta at epsilon, by the best order."""
         return self._renyi.delta(epsilon)
 
-    def event(self) -> DpEvent:
-        """Return dp-accounting's event."""
-        from dp_accounting import dp_event
-
-        return dp_event.ZCDpEvent(float(self.rho))
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Laplace(PureDP):
@@ -230,15 +228,8 @@ class Laplace(PureDP):
 
     def delta(self, epsilon: Number) -> float:
         """Return the exact delta at epsilon: 1 - e^((epsilon - eps) / 2)."""
-        at = float(domain.finite_at_least_0("epsilon", epsilon))
+        at = domain.one_epsilon(epsilon)
         return float(-np.expm1(min(0.0, at - float(self.eps)) / 2))
-
-    def event(self) -> DpEvent:
-        """Return dp-accounting's event; "replace_one" is twice the sensitivity."""
-        from dp_accounting import dp_event
-
-        moved = 2.0 if self.relation == "replace_one" else 1.0
-        return dp_event.LaplaceDpEvent(moved / float(self.eps))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -115,11 +115,19 @@ def identity(module: Any, layout: InputLayout) -> dict[str, Any] | str:
     network, key = build(module, layout), jax.random.key(0)
     params = network.shapes
     inputs = jax.ShapeDtypeStruct((2, layout.num_inputs), jnp.float32)
-    traces = (
+    traces = [
         digest(network.init, key),
         digest(network.apply, params, inputs),
         digest(network.apply_dropout, params, key, inputs),
-    )
+    ]
+
+    def summed(params: Any, key: Array, inputs: Array) -> Array:
+        return network.apply_dropout(params, key, inputs).sum()
+
+    if "custom_" in str(jax.make_jaxpr(summed)(params, key, inputs)):
+        # A derivative that the user defined isn't in the trace of the network.
+        slopes = jax.grad(summed, allow_int=True)
+        traces.append(digest(slopes, params, key, inputs))
     return checks.fingerprint((*named(params), *traces))
 
 

@@ -28,7 +28,7 @@ from reconn.kernel import Kernel, KernelRegression
 from reconn.network import Network, TrainedNetwork
 from reconn.refined import Refined, RefinedKernel
 from reconn.shrinkage import Shrinkage
-from shadow import checks, records, safetensors
+from shadow import checks, places, records, safetensors
 from shadow.records import NotMadeError, Record, VersionMismatchError
 from shadow.threat import Knowledge, Reconstruction, Release
 
@@ -86,7 +86,7 @@ class Reconstructor:
             images = knowledge.known.completed(images, self.errors)
         return Reconstruction(images=images, labels=labels)
 
-    def save(self, workdir: Path) -> None:
+    def _save(self, workdir: Path) -> None:
         """Write the arrays, after all other files: they mark a finished folder."""
         arrays: dict[str, Any] = {
             "standardiser/mean": self.standardiser.mean,
@@ -114,7 +114,7 @@ def load(workdir: str | os.PathLike) -> Reconstructor:
     Raises: NotMadeError: there is no reconstructor, or it isn't finished;
       VersionMismatchError: other versions made it; ValueError: a file is damaged.
     """
-    workdir, what = Path(workdir), f"The reconstructor in {workdir}"
+    workdir, what = places.folder(workdir), f"The reconstructor in {workdir}"
     if not (workdir / "run.json").exists():
         raise NotMadeError(f"There is no reconstructor in {workdir}.", by="train")
     record = Record.read(json.loads((workdir / "run.json").read_text()))
@@ -168,6 +168,7 @@ def _network(
         return TrainedNetwork(
             lambda params, inputs: program.call([params[n] for n in order], inputs),
             params,
+            program=arrays[_PROGRAM].tobytes(),
         )
     ((name, arguments),) = settings["module"].items()
     lists = {k: tuple(v) for k, v in arguments.items() if isinstance(v, list)}

@@ -11,7 +11,6 @@ import math
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -21,12 +20,12 @@ from jaxtyping import Array
 from reconn import features, modules, reconstructor
 from reconn.input_layout import InputLayout, Pictures
 from reconn.kernel import Kernel
-from reconn.method import JUDGED, Run
+from reconn.method import JUDGED, Method, Run
 from reconn.network import Network, TrainedNetwork
 from reconn.reconstructor import Reconstructor
 from reconn.refined import Refined
 from reconn.shrinkage import Shrinkage, best_weight
-from shadow import checks, records
+from shadow import checks, places, records
 from shadow.models import ShadowModels
 from shadow.records import Record
 from shadow.store import Store
@@ -72,6 +71,17 @@ def train(
         processes without a `workdir` or for a kernel, which one process fits.
       ValueError: fewer than three shadow models, or than method.models.
     """
+    for field, value, wanted in (("method", method, Method), ("view", view, View)):
+        if isinstance(value, type) or not isinstance(value, wanted):
+            raise checks.FieldError(
+                field, f"Expected {{}} to be a {wanted.__name__}, got {value!r}."
+            )
+    if isinstance(models, Store) and models.manifest["role"] != "shadow":
+        raise checks.FieldError(
+            "models",
+            "Expected {} of the role shadow, got released models, whose targets are"
+            " what an attack is judged by.",
+        )
     begin, processes = None, jax.process_count()
     if processes > 1 and (workdir is None or not isinstance(method, Network)):
         raise checks.FieldError(
@@ -116,12 +126,13 @@ def train(
     image_shape = tuple(models.image_shape)
     pictures = Pictures.of(models.layout, view, standardiser, image_shape)
     labels = models.targets()[1] if isinstance(models, Store) else models.labels
-    steps = np.diff(labels[:num_models])
-    if num_models > _FEW and steps.any() and (steps >= 0).all():
+    changes = np.count_nonzero(np.diff(labels[:num_models]))
+    grouped = changes == len(np.unique(labels[:num_models])) - 1
+    if num_models > _FEW and changes and grouped:
         raise checks.FieldError(
             "models",
             "Expected {} whose targets are in random order, as the last ones validate;"
-            " they are sorted by label. Shuffle the targets before training.",
+            " they are grouped by label. Shuffle the targets before training.",
         )
     layout = InputLayout(
         num_features=standardiser.num_features,
@@ -133,7 +144,9 @@ def train(
     run[method.kind] = method.identity(layout, num_train)
     record = Record.of(run, **method.revisions)
     with contextlib.ExitStack() as stack:
-        folder = Path(workdir or stack.enter_context(tempfile.TemporaryDirectory()))
+        folder = places.folder(
+            workdir or stack.enter_context(tempfile.TemporaryDirectory())
+        )
         results = ("checkpoints/[0-9]*", "kernel/*.npy", reconstructor.FILE)
         begun = any(any(folder.glob(pattern)) for pattern in results)
         still_ours = records.claim(
@@ -144,12 +157,6 @@ def train(
         )
         if not begun:
             (folder / "metrics.jsonl").unlink(missing_ok=True)
-        if isinstance(models, Store) and models.manifest["role"] != "shadow":
-            raise checks.FieldError(
-                "models",
-                "Expected {} of the role shadow, got released models, whose targets are"
-                " what an attack is judged by.",
-            )
         # A file name of this record and process, as another run may take the folder.
         mark = f"{record.fingerprint()[:12]}-{jax.process_index()}"
         scratch = folder / f"features-{mark}.npy"
@@ -185,10 +192,10 @@ def train(
             standardiser=standardiser,
             model=model,
             shrinkage=shrinkage,
-            errors=images[unseen] - shrinkage(guesses),
+            errors=images[unseen] - np.clip(shrinkage(guesses), 0, 1),
         )
         still_ours()
         if workdir is not None:
-            attack.save(folder)
+            attack._save(folder)
         scratch.unlink(missing_ok=True)
     return attack

@@ -56,6 +56,16 @@ _ROUNDING = 1e-5  # of the largest weight of theta_0; some hundred float32 spaci
 _DISCARDS = 3  # times that unannounced data are deleted and put again
 
 
+def same_theta_0(ours: np.ndarray | None, theirs: np.ndarray | None) -> bool:
+    """Whether two theta_0 are the same, but for last digits, or there is none."""
+    if ours is None or theirs is None:
+        return ours is theirs
+    if ours.shape != theirs.shape:
+        return False
+    apart = np.abs(ours - theirs).max(initial=0.0)
+    return bool(apart <= _ROUNDING * np.abs(ours).max(initial=0.0))
+
+
 class Blocks:
     """The blocks of an existing store.
 
@@ -114,12 +124,7 @@ class Blocks:
 
         Last digits may differ: another kind of device draws others from the same key.
         """
-        ours, theirs = self.initialisation, other.initialisation
-        same = ours is None and theirs is None
-        if ours is not None and theirs is not None:
-            apart = np.abs(ours - theirs).max(initial=0.0)
-            same = bool(apart <= _ROUNDING * np.abs(ours).max(initial=0.0))
-        if not same:
+        if not same_theta_0(self.initialisation, other.initialisation):
             raise ConfigurationMismatchError(
                 f"The store {other.place} was made with another theta_0 than"
                 f" {self.place}: the start that their factories got is not the same."

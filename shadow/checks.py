@@ -20,6 +20,7 @@ import numpy as np
 
 from dp.domain import FieldError as FieldError
 from dp.domain import choice as choice
+from dp.domain import integer as integer
 from dp.domain import nearest as nearest
 from dp.domain import require as require
 

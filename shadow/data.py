@@ -187,7 +187,6 @@ def split(
     num_shadow: int,
     num_test: int,
     seed: int,
-    balanced: bool = False,
     shadow_pool: Examples | None = None,
 ) -> Split:
     """Return the three parts, drawn at random without replacement.
@@ -201,8 +200,6 @@ def split(
       pool: the examples that fixed set and test targets are drawn from.
       num_fixed, num_shadow, num_test: the number of examples of each part.
       seed: the seed of the draw.
-      balanced: every part gets each class equally often (to within one); otherwise
-        labels are random.
       shadow_pool: another data set for the shadow targets (Section VI-B). Images of
         fixed set and test targets are never drawn from it. Where it has another number
         of classes, its labels are replaced by uniform random ones.
@@ -211,11 +208,11 @@ def split(
     """
     sizes = {"num_fixed": num_fixed, "num_shadow": num_shadow, "num_test": num_test}
     for field, value in sizes.items():
-        checks.at_least(field, value, 1)
+        checks.integer(field, value, 1)
     rng, other = np.random.default_rng(seed), pool
     if shadow_pool is None:
         parts = [num_test, num_fixed, num_shadow]
-        (test, fixed, shadow), dropped = _draw(pool, parts, rng, balanced=balanced)
+        (test, fixed, shadow), dropped = _draw(pool, parts, rng)
     else:
         if shadow_pool.image_shape != pool.image_shape:
             raise ValueError(
@@ -223,14 +220,10 @@ def split(
                 f" {pool.name}, got {shadow_pool.image_shape} of {shadow_pool.name}."
             )
         parts = [num_test, num_fixed]
-        (test, fixed), dropped = _draw(pool, parts, rng, balanced=balanced)
+        (test, fixed), dropped = _draw(pool, parts, rng)
         taken = pool.images[np.concatenate([test, fixed])]
         fresh = np.flatnonzero(~copies.among(shadow_pool.images, taken))
-        if balanced:  # by the labels that its records will have
-            shadow_pool = _relabelled(shadow_pool, pool, rng)
-        (shadow,), repeated = _draw(
-            shadow_pool.take(fresh), [num_shadow], rng, balanced=balanced
-        )
+        (shadow,), repeated = _draw(shadow_pool.take(fresh), [num_shadow], rng)
         dropped += len(shadow_pool) - len(fresh) + repeated
         shadow, other = fresh[shadow], _relabelled(shadow_pool, pool, rng)
     return Split(
@@ -264,7 +257,7 @@ def _relabelled(
 
 
 def _draw(
-    pool: Examples, sizes: list[int], rng: np.random.Generator, *, balanced: bool
+    pool: Examples, sizes: list[int], rng: np.random.Generator
 ) -> tuple[list[np.ndarray], int]:
     """Draw disjoint positions of different images, an array per size; count copies."""
     order = rng.permutation(len(pool))
@@ -276,25 +269,4 @@ def _draw(
             f" different examples, but it has {len(order)}. Ask for fewer test targets,"
             " fixed points or shadow models."
         )
-    if not balanced:
-        return np.split(order[: sum(sizes)], np.cumsum(sizes)[:-1]), dropped
-    # Rounds of one example per class; each part starts at a new round, so it is
-    # balanced to within one and a longer draw begins with the shorter one.
-    by_class = [order[pool.labels[order] == c] for c in range(pool.num_classes)]
-    rounds = min(map(len, by_class))
-    needed = sum(-(-size // pool.num_classes) for size in sizes)
-    if needed > rounds:
-        rarest = int(np.argmin([len(members) for members in by_class]))
-        raise ValueError(
-            f"Balanced parts take {needed} examples of each class, but"
-            f" class {rarest} has {rounds} in {pool.name}. Ask for fewer, or for parts"
-            " that are not balanced."
-        )
-    table = np.stack([members[:rounds] for members in by_class], axis=1)
-    table = rng.permuted(table, axis=1)
-    parts, first = [], 0
-    for size in sizes:
-        stop = first + -(-size // pool.num_classes)
-        parts.append(table[first:stop].reshape(-1)[:size])
-        first = stop
-    return parts, dropped
+    return np.split(order[: sum(sizes)], np.cumsum(sizes)[:-1]), dropped

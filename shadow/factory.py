@@ -69,7 +69,8 @@ class Factory:
     def __post_init__(self) -> None:
         checks.choice("role", self.role, ROLES)
         if self.width is not None:
-            checks.at_least("width", self.width, 1)
+            width = checks.integer("width", self.width, 1)
+            object.__setattr__(self, "width", width)
         self._check(self.fixed)
         public = self.algorithm.capabilities.public
         if self.start is not None and "initialisation" not in public:
@@ -126,7 +127,7 @@ class Factory:
         }
         if hasattr(self.algorithm, "victim"):
             about["network"] = self.algorithm.victim.fingerprint
-        return json.loads(json.dumps(about))
+        return json.loads(json.dumps(about, default=float))
 
     @functools.cached_property
     def trained_with(self) -> dict[str, Any]:
@@ -295,6 +296,7 @@ class Factory:
                 f"Expected {{}} to be {len(targets)} whole numbers, one per target, got"
                 f" shape {ids.shape} of {ids.dtype}.",
             )
+        checks.require("ids", ids, (ids >= 0) & (ids < 2**31), "in [0, 2**31)")
         trained = self._runs(
             targets.images[:, None],
             targets.labels[:, None],

@@ -55,7 +55,7 @@ def of(
 
     Returns: the record, the manifest, and the arrays that are not cut into blocks.
     """
-    checks.at_least("block_size", block_size, 1)
+    block_size = checks.integer("block_size", block_size, 1)
     for name in positions:
         checks.choice("positions", name, _POSITIONS)
     fixed, role = factory.fixed, factory.role

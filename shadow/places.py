@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from shadow import files
+from shadow import checks, files
 
 SCHEMES = ("s3", "gs", "az", "memory")
 _EXTRA = "pip install 'informed-adversary[bucket]'"
@@ -307,6 +307,18 @@ class _TryAgainError(Exception):
 
 
 Address: TypeAlias = str | os.PathLike | Place
+
+
+def folder(address: Address, field: str = "workdir") -> Path:
+    """Return the path of a folder. Raises: FieldError: it is a bucket's address."""
+    place = at(address)
+    if not isinstance(place, Folder):
+        raise checks.FieldError(
+            field,
+            f"Expected {{}} to be a folder, got {str(address)!r}. Buckets hold only"
+            " shadow models.",
+        )
+    return place.path
 
 
 def at(address: Address) -> Place:

@@ -75,7 +75,8 @@ class Record:
           configuration: JSON-able; tuples become lists.
           revisions: of the components that take part; or hashes of a user's source.
         """
-        return cls(json.loads(json.dumps(configuration)), versions(**revisions))
+        plain = json.dumps(configuration, default=np.generic.item)
+        return cls(json.loads(plain), versions(**revisions))
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> "Record":

@@ -14,6 +14,7 @@ Neither library is imported here: an object of theirs brings it along.
 
 import copy
 import sys
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import jax
@@ -23,6 +24,8 @@ from shadow import checks
 
 # Arguments of estimators whose fitted values are released.
 _INSIDE = {"steps", "transformer_list", "estimator"}
+# Integers that a setting of a module has at most, such as sizes of kernels.
+_SETTINGS = 16
 PREFIXES = ("_module.", "_orig_mod.", "module.")
 
 
@@ -66,6 +69,24 @@ def _parts(result: Any) -> list[Part]:
     return arrays
 
 
+def _holds_data(value: Any, module: Any, state: Collection[int]) -> bool:
+    """Whether an attribute of a PyTorch module holds data that aren't in its state.
+
+    Single numbers and texts are settings, and so are a few integers, such as strides.
+    """
+    leaves = jax.tree_util.tree_leaves(value)
+    for leaf in leaves:
+        if isinstance(leaf, bool | int | float | str):
+            several = isinstance(leaf, float | str) or len(leaves) > _SETTINGS
+            if several and leaf is not value and leaf not in module._parameters:
+                return True
+        elif id(leaf) not in state and (
+            is_estimator(leaf) or _numeric(leaf) is not None
+        ):
+            return True
+    return False
+
+
 def left_out(result: Any) -> list[str]:
     """Name the leaves of what training returned that no attack reads, for audits.
 
@@ -81,12 +102,7 @@ def left_out(result: Any) -> list[str]:
             for module, inside in result.named_modules()
             for name, value in vars(inside).items()
             if name not in ("_parameters", "_buffers", "_modules")
-            and any(
-                id(leaf) not in state
-                and (is_estimator(leaf) or _numeric(leaf) is not None)
-                and not isinstance(leaf, bool | int | float)
-                for leaf in jax.tree_util.tree_leaves(value)
-            )
+            and _holds_data(value, inside, state)
         ]
         return names + left_out(dict(result.state_dict()))
     paths, _ = jax.tree_util.tree_flatten_with_path(result)

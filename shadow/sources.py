@@ -27,15 +27,16 @@ def load(
       name: "digits" or a registered name; a TFDS name such as "mnist", "cifar10",
         "mnist:3.0.1"; the path of an .npz file with arrays images and labels (see
         `Examples`), and perhaps the number num_classes; or that of a folder with one
-        folder of images per class (`shadow.folders`), with a "/" in it, as in
-        "./pictures".
+        folder of images per class (`shadow.folders`), as a `Path` or with a "/" in
+        it, as in "./pictures".
       data_dir: TFDS folder; default: TFDS_DATA_DIR, else TFDS's own default.
     Raises:
       ValueError: no data set of that name, or it doesn't hold images of one shape.
       FileNotFoundError: known to TFDS, but not prepared; says how to prepare it.
         Nothing is ever downloaded here.
     """
-    name = os.fspath(name)
+    # A path object is a path, also where it is called "digits".
+    name = name if isinstance(name, str) else os.path.abspath(name)
     if name in _SOURCES:
         return _SOURCES[name]()
     if name.endswith(".npz"):

@@ -15,7 +15,7 @@ import numpy as np
 from tqdm import tqdm
 
 from shadow import bars, checks, commits, manifests, places, records
-from shadow.blocks import Blocks
+from shadow.blocks import Blocks, same_theta_0
 from shadow.commits import CorruptBlockError
 from shadow.data import Examples
 from shadow.factory import Factory
@@ -88,7 +88,9 @@ class Store(Blocks):
         if place.get(MANIFEST) is None:
             manifests.put_empty(place, manifest, arrays)
         store = cls(place)
-        if store.record != record and len(store.missing()) == store.num_blocks:
+        same = store.record == record
+        same &= same_theta_0(store.initialisation, factory.initialisation)
+        if not same and len(store.missing()) == store.num_blocks:
             store._clear()
             manifests.put_empty(place, manifest, arrays)
             store = cls(place)
@@ -142,16 +144,14 @@ class Store(Blocks):
           target set; names each field that differs.
         """
         self._require_made_of(factory, targets)
-        kept = self.initialisation
-        if factory.start is not None and (
-            kept is None or not np.array_equal(factory.start, kept)
-        ):
+        kept, drawn = self.initialisation, factory.initialisation
+        if not same_theta_0(kept, drawn):
             raise ConfigurationMismatchError(
-                f"The store {self.place} was made with another theta_0: start is not"
-                " the one that it holds."
+                f"The store {self.place} was made with another theta_0 than this"
+                " factory's. To use that one, give it to the factory:"
+                " dataclasses.replace(factory, start=store.initialisation)."
             )
-        drawn = factory.initialisation
-        if kept is not None and (drawn is None or not np.array_equal(kept, drawn)):
+        if kept is not None and drawn is not None and (kept != drawn).any():
             factory = dataclasses.replace(factory, start=kept)
         store = type(self)(self.place)
         store._factory, store._targets = factory, targets
@@ -164,7 +164,7 @@ class Store(Blocks):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the address, so that workers in other processes open it again."""
-        place, versions = str(self.place), records.versions()
+        place, versions = str(self.place), self.versions()
         return _reopened, (type(self), place, self._factory, self._targets, versions)
 
     @property
@@ -217,6 +217,7 @@ class Store(Blocks):
             first = random.randrange(len(missing)) if missing else 0
             todo, total = missing[first:] + missing[:first], len(self)
         else:
+            blocks = [int(block) for block in blocks]  # perhaps of NumPy
             for block in blocks:
                 checks.within("blocks", block, 0, self.num_blocks)
             todo = [block for block in blocks if block in rows_of]
@@ -280,7 +281,7 @@ def _reopened(
     versions: Mapping[str, Any],
 ) -> Store:
     store = cls(path)
-    sender, here = (Record({}, v) for v in (versions, records.versions()))
+    sender, here = (Record({}, v) for v in (versions, store.versions()))
     records.require_same(sender, here, f"The store {path} that came to this worker")
     if factory is None or targets is None:
         return store

@@ -20,8 +20,8 @@ from shadow.training.algorithm import Algorithm, Draw
 from shadow.victims import Victim
 
 MOST = 512  # models of gradient descent at once on an accelerator
-# If A isn't batched: models handed to processes at once. For a user's function of JAX:
-# models at once, where they fit.
+# If A isn't batched: least number of models handed to processes at once. For a user's
+# function of JAX: models at once, where they fit.
 _UNKNOWN = 16
 # Share of an accelerator's free memory; the rest is for results, for what XLA's account
 # leaves out, and for fragmentation.
@@ -43,7 +43,7 @@ def models_per_batch(algorithm: Algorithm, fixed: Examples) -> int:
     four times the cache: 32 models at a fixed set of 1,000 are 14 % faster than 16.
     """
     if not algorithm.capabilities.batched:
-        return _UNKNOWN
+        return max(_UNKNOWN, parallel.processes(algorithm))
     if devices.cache_bound():
         return _for_a_cache(algorithm, len(fixed))
     return width_for(

@@ -122,7 +122,7 @@ def test_a_new_victim_runs_by_name_and_its_version_is_kept(
     with pytest.raises(ValueError, match="called 'normalised' already"):
         shadow.register_victim("normalised", shadow.from_flax)
     # Whoever reads the folder elsewhere registers the victim again.
-    reads = ["compare", str(tmp_path), "--json"], ["shadow", "verify", str(tmp_path)]
+    reads = ["report", str(tmp_path)], ["shadow", "verify", str(tmp_path)]
     for command in reads:
         monkeypatch.setattr(architectures, "_REGISTERED", {})
         with pytest.raises(SystemExit):

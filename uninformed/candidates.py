@@ -288,8 +288,14 @@ def verdict(looks: Mapping[str, Mapping[str, Any]]) -> str:
         The verdict is about the evaluation that is least likely by chance.
     """
     level = _CHANCE / len(looks)
-    by = ("candidates_recovered", "similar")  # similarity decides between ties
-    said = min(looks, key=lambda look: [_by_chance(looks[look], name) for name in by])
+
+    def order(look: str) -> list[float]:
+        """What is beyond chance comes first, recovered before similar images."""
+        by = ("candidates_recovered", "similar")
+        chances = [_by_chance(looks[look], name) for name in by]
+        return [p if p < level else 1.0 for p in chances] + chances
+
+    said = min(looks, key=order)
     counts = looks[said]
     of, passed, alike = (counts[n] for n in ("targets", "recovered", "similar"))
     control_of, control, control_alike = (

@@ -153,7 +153,11 @@ def _layers(
         pieces = re.split(r"(\d+)", layer)
         return [int(p) if i % 2 else p for i, p in enumerate(pieces)]
 
-    pairs = [layers[layer] for layer in sorted(layers, key=numbered)]
+    order = list(layers)
+    words = {re.sub(r"[._/]?\d+", "", layer) for layer in layers}
+    if len(words) == 1 or path.suffix != ".npz":  # writers of other files sort names
+        order.sort(key=numbered)
+    pairs = [layers[layer] for layer in order]
     return [(w, b[0] if b and b[0].any() else None) for w, *b in pairs]
 
 

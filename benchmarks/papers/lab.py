@@ -167,7 +167,7 @@ class Lab:
         """
         file = self.work / "makers.json"
         known = json.loads(file.read_text()) if file.exists() else {}
-        if key not in known:
+        if not before or key not in known:
             known[key] = _UNKNOWN if before else here()
             files.write_json(file, known)
         self.makers.add(known[key])

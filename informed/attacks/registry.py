@@ -60,8 +60,9 @@ _NOISE = (  # the remedy that several rows name
 )
 _NOISE_OF_ANSWERS = "only noise in training bounds it; labels without scores tell less"
 # RecoNN and kernel regression, which need shadow models.
+LEARNED = "informed.attacks.shadow_trained:make"
 _TRAINED: dict[str, Any] = {
-    "make": "informed.attacks.shadow_trained:make",
+    "make": LEARNED,
     "knows": ("fixed", "algorithm", "public"),
     "uses": ("initialisation", "known"),
     "shadows": True,

@@ -149,13 +149,14 @@ def _identity(state: AuditState) -> dict[str, Any]:
     assert audited is not None
     assert checked is not None
     del settings["minutes"]
+    privacy = audited.contract.privacy
     scores: Any = 0.0
     if audited.answering:
         shown = audited.held_out.images
         scores = audited.call(answers=True).answers(checked.returned, shown)
     return {
         "training": audited.factory("released", answers=True).identity,
-        "privacy": audited.contract.privacy,
+        "privacy": privacy and {name: float(value) for name, value in privacy.items()},
         "known": audited.fixed.sha256,
         "targets": audited.split.test.sha256,
         "public": audited.split.shadow.sha256,
@@ -166,6 +167,7 @@ def _identity(state: AuditState) -> dict[str, Any]:
         "accuracy": checked.accuracy,
         "scores": checks.digest(np.asarray(scores, np.float64)),
         "settings": settings,
+        "attacks": {row.name: row.version for row in timetable.rows()},
         "versions": {**records.versions(), **records.packages()},
     }
 
@@ -206,7 +208,7 @@ def _steps(state: AuditState, clock: limits.Clock, progress: Progress) -> None:
     if "noise" in schedule.parts:  # until it was played
         bounds["why_not"] = "no time for any noise multiplier"
     state.bounds = bounds | (kept[1]["bounds"] if kept else {})
-    state.models = _released(state, plan, schedule, progress)
+    state.models = _released(state, plan, progress)
     trials.require_trace(state.models)
     state.before = clock.passed
     for row in timetable.rows():
@@ -225,24 +227,14 @@ def _steps(state: AuditState, clock: limits.Clock, progress: Progress) -> None:
 
 
 def _released(
-    state: AuditState,
-    plan: timetable.Budget,
-    schedule: timetable.Schedule,
-    progress: Progress,
+    state: AuditState, plan: timetable.Budget, progress: Progress
 ) -> trials.Models:
-    """Return released models, kept or new; kept shadows unless time allows many."""
+    """Return released models, kept or new, and kept shadow models."""
     assert state.subject is not None
-    assert state.checked is not None
     kept, count = state.ledger.part("released"), plan.targets
     if kept is not None and len(kept[0]["weights"]) >= count:
         models = trials.Models(subject=state.subject, released=kept[0]["weights"])
         shadows = state.ledger.part("shadows")
-        if shadows is not None and "shadow models" in schedule.parts:
-            seconds = schedule.limit("shadow models")
-            affordable = seconds / max(state.checked.seconds_a_model, 1e-9)
-            most = min(plan.most_shadows, affordable)
-            if most > _MANY_MORE * len(shadows[0]["weights"]):
-                shadows = None
         return models if shadows is None else models.shadowed(shadows[0]["weights"])
     models = trials.train(state.subject, targets=count, progress=progress)
     state.ledger.keep("released", {"weights": models.released})
@@ -257,9 +249,11 @@ def _play(
     progress: Progress,
 ) -> None:
     """Run an attack, or go on with it, or record why it does not apply."""
+    asked = row.title not in state.settings.skip
+    if row.shadows and asked and "shadow models" in schedule.parts:
+        _train_shadows(state, schedule, plan, progress)
     models, ledger = state.models, state.ledger
     assert models is not None
-    untrained = models.shadows is None and not models.seconds  # no time was spent yet
     count = len(models.released)
     known: dict[str, Any] = {}
     before = ledger.trial(row.title)
@@ -271,21 +265,11 @@ def _play(
             state.trials[row.title] = before
             return
         before = dataclasses.replace(before, planned=count)
-    if row.title in state.settings.skip:
+    if not asked:
         known = {"why_not": words.LEFT_OUT}
     elif row.name == "inversion" and not plan.inversion_seconds:
         why = "it would finish no record in its time, which other attacks got"
         known = {"why_not": why, "needs": plan.inversion_of_one, "late": True}
-    elif row.shadows and "shadow models" in schedule.parts and untrained:
-        models = state.models = trials.with_shadows(
-            models,
-            plan.most_shadows,
-            limit=schedule.limit("shadow models"),
-            fewest=timetable.FEWEST_SHADOWS,
-            progress=progress,
-        )
-        if models.shadows is not None:
-            ledger.keep("shadows", {"weights": models.shadows.weights})
     limit = 0.0  # Attacks without a part don't run; their trial says why.
     if row.title in schedule.parts:
         limit = schedule.limit(row.title)
@@ -293,6 +277,39 @@ def _play(
     if row.name == "inversion" and before is not None and before.reconstruction:
         state.trials[row.title] = known["begun"] = before
     _attempt(state, row, limit=limit, **known)
+
+
+def _train_shadows(
+    state: AuditState,
+    schedule: timetable.Schedule,
+    plan: timetable.Budget,
+    progress: Progress,
+) -> None:
+    """Train shadow models before the first attack that learns from them.
+
+    Those of an earlier call stay unless the time allows many more.
+    """
+    models, checked = state.models, state.checked
+    assert models is not None
+    assert checked is not None
+    learning = {row.title for row in timetable.rows() if row.shadows}
+    if learning & state.trials.keys():
+        return
+    limit = schedule.limit("shadow models")
+    there = 0 if models.shadows is None else len(models.shadows)
+    most = min(plan.most_shadows, limit / max(checked.seconds_a_model, 1e-9))
+    if there and most <= _MANY_MORE * there:
+        return
+    state.models = trials.with_shadows(
+        models,
+        plan.most_shadows,
+        limit=limit,
+        fewest=max(there + 1, timetable.FEWEST_SHADOWS),
+        progress=progress,
+    )
+    shadows = state.models.shadows
+    if shadows is not None and len(shadows) > there:
+        state.ledger.keep("shadows", {"weights": shadows.weights})
 
 
 def _attempt(state: AuditState, row: Row, **settings: Any) -> None:

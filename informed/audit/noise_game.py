@@ -36,6 +36,10 @@ CANDIDATES = 4  # m, the records of which each model was trained on one
 # Noise multipliers to try, as multiples of the one in PRIVACY.
 _FACTORS = (0.1, 0.25, 1.0, 2.5)
 # In the place of no noise, which a mechanism doesn't take.
+_NO_QUIET = (
+    "no model could be trained without noise: where to look is learnt from noisy ones,"
+    " and an attack that has others may do better"
+)
 _TINY = float(np.finfo(float).tiny)
 # Models per candidate: to fit the attack on, and to attack.
 LEARNT, PLAYED = 24, 20
@@ -152,11 +156,9 @@ def measured(
         # Training may refuse to add none; the game can do without.
         with contextlib.suppress(Exception):
             quiet = np.asarray(without.train(candidates), np.float64)
-    if quiet is None and affordable and sigmas:
-        notes.append(
-            "no model could be trained without noise: where to look is learnt from"
-            " noisy ones, and an attack that has others may do better"
-        )
+    # Also of rows that an earlier call played.
+    if _NO_QUIET in bounds["why_not"] or (quiet is None and affordable and sigmas):
+        notes.append(_NO_QUIET)
     done, stopped = 0, False
     for sigma in sigmas[:affordable]:
         if done and not clock.left:

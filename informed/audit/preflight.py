@@ -238,6 +238,7 @@ class _Questions:
         fastest, reason = "processes", ""
         if self.deterministic:
             fastest, reason = engine.engine_of(self.subject, self.clock.left)
+        self.slower = reason
         if reason:
             self.say("note", reason)
         if fastest != "processes":
@@ -339,9 +340,10 @@ class _Questions:
         if moved[best] > _FURTHER * moved[last]:
             self.subject = dataclasses.replace(self.subject, position=int(best))
             self.probe = self.probe.at(int(best))
-            if self.subject.engine != "processes":
-                self.probe.compile()
             _, self.theta = self.probe(self.data)
+            if self.subject.engine != "processes":  # derivatives may have been zero
+                self.findings = [f for f in self.findings if f.what != self.slower]
+                self.choose_engine()
             self.apart = moved[best]
             self.say(
                 "note",
@@ -350,10 +352,7 @@ class _Questions:
             )
 
     def leave_the_range(self) -> None:
-        """Test whether training accepts a target slightly outside of [0, 1].
-
-        Inversion steps outside of the range, so training must not refuse such records.
-        """
+        """Test whether training takes targets outside of [0, 1], as inversion does."""
         if not self.deterministic or not self.affords(1):
             return
         images, labels = (array.copy() for array in self.data)

@@ -94,7 +94,10 @@ class Estimators(Sequence):
         if not 0 <= i < len(self):
             raise IndexError(i)
         subject = self.models.subject
-        fitted = subject.call().train(*subject.training_set(i), subject.seed + i)
+        seed = subject.seed + i
+        if not subject.contract.private:  # the seed of the released models is known
+            seed = subject.factory("released").public_key
+        fitted = subject.call().train(*subject.training_set(i), seed)
         return released.with_theta(fitted, self.models.weights.weights[i])
 
 
@@ -249,7 +252,7 @@ def attempt(
     trial = begun or untried(row, checked, len(models.released), **known)
     subject = models.subject
     if known or row.why_not(checked.facts):
-        return trial
+        return trial if begun is None else dataclasses.replace(begun, **known)
     shadows = models.shadows if row.shadows else None
     if row.shadows and shadows is None:
         late = models.seconds > 0  # they had their time

@@ -1,7 +1,6 @@
-"""Run the commands `audit`, `compare` and `report`: print results and write pages.
+"""Run the commands `audit` and `report`: print results and write pages.
 
 informed audit mine.py:train --data mine.npz --targets 20 --out audit.html
-informed compare audit.json
 informed report runs/digits --out digits.html
 
 `command_table` calls `execute`. An audit keeps a log and unfinished work beside --out;
@@ -9,7 +8,6 @@ a `Watchdog` ends the process if it overruns --minutes.
 """
 
 import argparse
-import json
 import shlex
 import shutil
 import sys
@@ -51,14 +49,6 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         _audit(arguments)
         return
     registering.run(arguments.registers)
-    if arguments.command == "compare":
-        source = Path(arguments.source)
-        if source.is_dir():
-            values = run_report.compared(source, shadow=arguments.shadow)
-        else:
-            values = document.read(source)
-        print(json.dumps(values["attacks"]) if arguments.json else table(values))
-        return
     workdir = Path(arguments.workdir)
     report = run_report.report(workdir, shadow=arguments.shadow)
     out = Path(arguments.out or workdir / "report.html")
@@ -176,7 +166,7 @@ def _conclude(audited: Report, arguments: argparse.Namespace) -> None:
         print(f"{words.verdict(values)}\n")
         for sentence in words.first_lines(values):
             print(sentence)
-        print(f"\n{table(values)}\n")
+        print(f"\n{_table(values)}\n")
         for out in arguments.out:
             print(f"{'written':<12}{out}")
     if (most := arguments.max_success) is not None:
@@ -236,8 +226,8 @@ def _log_of(arguments: argparse.Namespace) -> Path | None:
     return out.with_name(f"{out.name}.log")
 
 
-def table(values: Mapping[str, Any]) -> str:
-    """Format an audit's or a run's attacks as a text table, one row per attack."""
+def _table(values: Mapping[str, Any]) -> str:
+    """Format an audit's attacks as a text table, one row per attack."""
     header = "attack|success, 95 %|exact|certified|median MSE|labels|trainings|time"
     rows: list[Sequence[str]] = [header.split("|")]
     for row in values["attacks"]:

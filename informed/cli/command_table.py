@@ -24,7 +24,6 @@ Can one training record be read back out of a model that you hand to others?
 Start here: audit your own training script, and get a one-page report.
   informed audit mine.py:train --data mine.npz --check    which attacks apply
   informed audit mine.py:train --data mine.npz --minutes 30 --out audit.html
-  informed compare audit.json                             attacks side by side
 
 Reproduce published attacks. An interrupted run continues when it is run again.
   informed run --config=digits --workdir=runs/digits
@@ -72,11 +71,6 @@ COMMANDS = {
         "audit your own training: can one record be read out of what it releases?",
         "informed audit examples/audit_sklearn.py:train --data digits --fixed 100 \\\n"
         "      --targets 10 --minutes 10 --out audit.html --out audit.json",
-    ),
-    "compare": Command(
-        _AUDIT,
-        "show attacks side by side, from an audit's .json or the folder of a run",
-        "informed compare audit.json",
     ),
     "report": Command(
         _AUDIT,

@@ -160,7 +160,6 @@ def _existing(what: str, exists: Callable[[Path], bool]) -> Callable[[str], Any]
 
 
 _file = _existing("file", lambda path: path.exists() and not path.is_dir())
-_audit = _existing("audit and no work directory", Path.exists)
 _run = _existing("folder", Path.is_dir)
 _weights = _existing("file", Path.exists)
 
@@ -207,8 +206,8 @@ def add(parser: argparse.ArgumentParser, name: str) -> None:
         _add_bound(parser, name)
     elif name == "audit":
         _add_audit(parser)
-    elif name in ("compare", "report"):
-        _add_page(parser, name)
+    elif name == "report":
+        _add_page(parser)
     add = _adder(parser)
     add("--json", "print results as JSON")
     add("--debug", "show the traceback of an error")
@@ -305,20 +304,16 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
     add("--skip", about, PARTS, **more)
     about = "only report which attacks apply to your training, and what to fix"
     add("--check", about)
-    about = "write a page (.html) or numbers (.json, .csv); may be given several times"
+    about = "write a page (.html) or numbers (.json); may be given several times"
     add("--out", about, str, "FILE", **more)
     _add_shared(add, "max-success", "redact", "quiet")
 
 
-def _add_page(parser: argparse.ArgumentParser, name: str) -> None:
+def _add_page(parser: argparse.ArgumentParser) -> None:
     add = _adder(parser)
-    if name == "compare":
-        about = "the .json file of an audit or report, or the folder of a run"
-        add("source", about, _audit, "AUDIT.json|WORKDIR")
-    else:
-        add("workdir", "folder of a run", _run, "WORKDIR")
-        add("--out", "the page (default: WORKDIR/report.html)", str, "FILE.html")
-        _add_shared(add, "redact")
+    add("workdir", "folder of a run", _run, "WORKDIR")
+    add("--out", "the page (default: WORKDIR/report.html)", str, "FILE.html")
+    _add_shared(add, "redact")
     about = "where the models are that were attacked (default: WORKDIR)"
     add("--shadow", about, str, "DIR")
     _add_shared(add, "registers")

@@ -37,7 +37,7 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     if command == "attacks":
         print(_attacks(as_json=arguments.json))
         return
-    workdir = folder(arguments.workdir)
+    workdir = places.folder(arguments.workdir, "--workdir")
     if command in _WEIGHTS_ALONE:
         _attack_weights_alone(arguments, rest, workdir)
         return
@@ -81,7 +81,10 @@ def _attack_weights_alone(
     if not arguments.config and not weights:
         raise ValueError("Expected --config, or --weights and --data.")
     config = values(rest if arguments.config else ["--config=kkt", *rest])
-    more = {}
+    more, sized = {}, any("data.points=" in word for word in rest)
+    counted = any("attack.candidates=" in word for word in rest)
+    if arguments.command == "kkt" and sized and not counted:
+        config["attack"]["candidates"] = 2 * config["data"]["points"]
     if weights:
         for name in ("data.name", "victim", "training"):
             if any(word.startswith(f"--config.{name}") for word in rest):
@@ -89,14 +92,11 @@ def _attack_weights_alone(
                     f"--weights are of a network that was trained already; leave out"
                     f" --config.{name}."
                 )
-        sized = any("data.points=" in word for word in rest)
-        if not arguments.config and not sized:
+        if not sized:
             raise ValueError(
                 "Expected --config.data.points=N: how many of the images the network"
                 " was trained on. The others are the control."
             )
-        if sized and not any("attack.candidates=" in word for word in rest):
-            config["attack"]["candidates"] = 2 * config["data"]["points"]
         config["data"]["name"] = str(data)
         if not any(word.startswith("--config.data.classes=") for word in rest):
             config["data"]["classes"] = "all"
@@ -132,20 +132,6 @@ def _join(processes: str) -> None:
         )
     part = Share.parse(share)
     jax.distributed.initialize(address, part.of, part.index)
-
-
-def folder(workdir: str) -> Path:
-    """Return --workdir as a path.
-
-    Raises: ValueError: it is an address, such as that of a bucket.
-    """
-    place = places.at(workdir)
-    if not isinstance(place, places.Folder):
-        raise ValueError(
-            f"Expected --workdir to be a folder, got {workdir!r}. Only shadow models"
-            f" lie in buckets: --shadow={workdir}."
-        )
-    return place.path
 
 
 def _attacks(*, as_json: bool) -> str:

@@ -12,7 +12,7 @@ from informed.experiment.reconn_settings import ReconnConfig
 from informed.experiment.settings import Experiment
 from reconn import modules, perceptual
 from reconn.input_layout import InputLayout
-from shadow import checks, victims
+from shadow import checks, known, victims
 from shadow.victims import Victim
 
 
@@ -63,6 +63,9 @@ def victim(
                 f"{place}.type",
                 f"{{}} = {attack.type!r} doesn't apply to a run: {why}.",
             )
+        if attack.known:
+            with checks.under(place):
+                known.rows_of(victim.image_shape, attack.known)
         if not isinstance(settings, ReconnConfig):
             continue
         method = settings.method()

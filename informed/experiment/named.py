@@ -41,8 +41,14 @@ class NamedAttack:
 
     def __post_init__(self) -> None:
         if self.targets is not None:
-            checks.at_least("targets", self.targets, 0)
-        checks.at_least("known", self.known, 0)
+            checks.integer("targets", self.targets, 0)
+        checks.integer("known", self.known, 0)
+        if not isinstance(self.settings, self.row.settings):
+            raise checks.FieldError(
+                "settings",
+                f"Expected {{}} of {self.row.settings.__name__}, got"
+                f" {type(self.settings).__name__}.",
+            )
         if self.known and "known" not in self.row.uses:
             raise checks.FieldError("known", UNUSED.format(self.type))
 
@@ -66,7 +72,7 @@ class NamedAttack:
         if isinstance(self.settings, ReconnConfig):
             trained = self.settings.method().revisions
             # A user's `make` has a version; ours is covered by the method's revisions.
-            own = trained if isinstance(self.row.make, str) else {**own, **trained}
+            own = trained if self.row.make == registry.LEARNED else {**own, **trained}
         return {"view": views.REVISION, **own}
 
     @property

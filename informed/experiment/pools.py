@@ -55,7 +55,6 @@ class Pools:
                     num_shadow=experiment.shadow.count,
                     num_test=config.num_test,
                     seed=experiment.seed if config.seed is None else config.seed,
-                    balanced=config.balanced,
                     shadow_pool=shadow_pool if other else None,
                 )
             self._latest = division, split

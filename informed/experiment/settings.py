@@ -32,7 +32,6 @@ class DataConfig:
       shadow_name: another data set for the shadow targets, or None for the same one.
       num_fixed: size of the fixed set D_-.
       num_test: number of test targets; one released model each.
-      balanced: whether classes are equally frequent in every part.
       seed: seed of the split alone, so that the same targets can be attacked under
         several initialisations (Balle et al., Figure 17b); None: the experiment's seed.
     """
@@ -41,7 +40,6 @@ class DataConfig:
     shadow_name: str | None = None
     num_fixed: int = 300
     num_test: int = 100
-    balanced: bool = False
     seed: int | None = None
 
     def __post_init__(self) -> None:

@@ -330,8 +330,10 @@ def merge(
         raise ValueError(f"Expected `informed shadow merge {into} STORE ...`.")
     place = places.at(into)
     single = any(places.at(source).has(MANIFEST) for source in sources)
-    counts = {}
-    for role in sorted({role for stores in opened for role in stores}):
+    counts, roles = {}, {role for stores in opened for role in stores}
+    if single and len(roles) > 1:
+        raise ValueError("Expected stores of one role, or folders of runs alone.")
+    for role in sorted(roles):
         counts[role] = merging.merge(
             place if single else place.below(role),
             [stores[role] for stores in opened if role in stores],

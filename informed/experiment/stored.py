@@ -54,6 +54,9 @@ class Paths:
     shadow: Address
     data_dir: str | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "workdir", places.folder(self.workdir))
+
     def store(self, role: str) -> Place:
         """Return the place of the store of a role."""
         return places.at(self.shadow).below(role)

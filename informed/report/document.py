@@ -6,10 +6,8 @@ message may quote a record. Records and guesses are in `Report.pictures`, which 
 page shows. `Report.redacted` says what is left out if the data are private.
 """
 
-import csv
 import dataclasses
 import html
-import io
 import json
 import os
 import re
@@ -66,28 +64,6 @@ class Report:
         """Strict JSON: numbers, labels and messages; an error's may quote a record."""
         return files.as_json(self.values).decode()
 
-    @property
-    def csv(self) -> str:
-        """Tidy CSV, a line per record and attack: record, label, attack, mse, ..."""
-        return self._csv("record", "label")
-
-    def _csv(self, *about: str) -> str:
-        """Return `csv` with these fields of a record in the first columns."""
-        stream = io.StringIO()
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow([*about, "attack", "mse", "without_release_mse", "certified"])
-        rows = self.values["attacks"]
-        certifying = {row["name"] for row in rows if row["certified"] is not None}
-        for row in self.values["records"]:
-            for attack, error in row["mse"].items():
-                certified = None
-                if attack in certifying and error is not None:
-                    certified = attack in row["certified_by"]
-                without = row["without_release_mse"]
-                line = (*(row[name] for name in about), attack, error, without)
-                writer.writerow([*line, certified])  # None: an empty cell
-        return stream.getvalue()
-
     def html(self, *, redact: bool = False) -> str:
         """Return the page; with `redact`, it has no record, guess or error message."""
         from informed.report import html_page  # imports jinja2 and matplotlib
@@ -95,15 +71,13 @@ class Report:
         return html_page.render(self, redact=redact)
 
     def save(self, path: str | os.PathLike, *, redact: bool = False) -> Path:
-        """Write .html, .json or .csv, by the suffix of the name; return the path.
+        """Write .html or .json, by the suffix of the name; return the path.
 
         Raises: ValueError: another suffix.
         """
         file, end = Path(path), require_end(path)
         if end == ".json":
             content = files.as_json(self.redacted).decode() if redact else self.json
-        elif end == ".csv":
-            content = self._csv("record") if redact else self.csv
         else:
             content = self.html(redact=redact)
         files.write_bytes(file, content.encode())
@@ -124,13 +98,11 @@ class Report:
 def require_end(path: str | os.PathLike) -> str:
     """Return the suffix of a file's name.
 
-    Raises: ValueError: the suffix isn't .html, .htm, .json or .csv.
+    Raises: ValueError: the suffix isn't .html, .htm or .json.
     """
     end = Path(path).suffix
-    if end not in (".html", ".htm", ".json", ".csv"):
-        raise ValueError(
-            f"Expected {os.fspath(path)!r} to end in .html, .json or .csv."
-        )
+    if end not in (".html", ".htm", ".json"):
+        raise ValueError(f"Expected {os.fspath(path)!r} to end in .html or .json.")
     return end
 
 
@@ -144,28 +116,6 @@ def _silent(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_silent(item) for item in value]
     return value
-
-
-def read(path: Path) -> dict[str, Any]:
-    """Read `Report.values` from a .json file of an audit or a run.
-
-    Raises: FileNotFoundError; ValueError: the file holds no report.
-    """
-    if not path.is_file():
-        raise FileNotFoundError(f"There is no file {path}.")
-    wanted = f"Expected {path} to be the .json of `informed audit` or `informed report`"
-    try:
-        values = json.loads(path.read_text())
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{wanted}: {error}.") from error
-    if not isinstance(values, dict) or values.get("kind") not in ("audit", "run"):
-        raise ValueError(f"{wanted}. A run is read by its work directory.")
-    if values.get("schema") != VERSION:
-        raise ValueError(
-            f"{wanted} of this version, whose schema is {VERSION}; it has"
-            f" {values.get('schema')}. Run the command again."
-        )
-    return values
 
 
 def schema() -> dict[str, Any]:

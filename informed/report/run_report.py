@@ -1,8 +1,7 @@
 """Build the `Report` of a finished `informed run` from the files of its work directory.
 
-`informed report` calls `report` and `informed compare` calls `compared`, so a run has
-the same page and table as an audit. It plays no attack and writes nothing; it reads the
-targets, because a page shows them.
+`informed report` calls `report`, so a run has the same page as an audit. It plays no
+attack and writes nothing; it reads the targets, because a page shows them.
 """
 
 import dataclasses
@@ -47,6 +46,11 @@ def report(workdir: Path, *, shadow: str | None = None) -> Report:
     least = judging.thresholds(baselines)
     privacy = run.results["configuration"]["training"].get("privacy", {})
     played = run.results["attacks"]
+    attacks = [
+        judging.judge(trial, targets, pool, baselines)
+        | {"needs_minutes": None, "shadow_models": played[trial.name]["shadow_models"]}
+        for trial in trials
+    ]
     tests = ("label_violation", "roc_violations")
     held = any(row.get(test) is not None for row in played.values() for test in tests)
     above = [name for name, row in played.items() if above_bound(row, len(played))]
@@ -56,7 +60,8 @@ def report(workdir: Path, *, shadow: str | None = None) -> Report:
         "kind": "run",
         "subject": _about(run),
         "preflight": None,
-        **_judged(run),
+        "baselines": [judging.summary(baseline) for baseline in baselines],
+        "attacks": attacks,
         "records": rows,
         "bounds": {
             "rows": [],
@@ -83,14 +88,6 @@ def report(workdir: Path, *, shadow: str | None = None) -> Report:
     order = [i for i in order if i < tried]
     pictures = ranked_records.pictures(order, targets, trials, baselines)
     return Report(values=files.finite(values), pictures=pictures)
-
-
-def compared(workdir: Path, *, shadow: str | None = None) -> dict[str, Any]:
-    """Return the rows of a run's attacks and of the baselines, as `report` has them.
-
-    Args, Raises: as for `report`.
-    """
-    return _judged(_Run(workdir, shadow))
 
 
 class _Run:
@@ -121,20 +118,6 @@ class _Run:
         self.pool = self.developer.fixed.joined(self.public)
         self.baselines = judging.baselines(self.targets, self.pool)
         self.trials = [_trial(name, self) for name in self.experiment.played]
-
-
-def _judged(run: _Run) -> dict[str, Any]:
-    """Return the rows of attacks and of baselines."""
-    known = run.targets, run.pool, run.baselines
-    attacks = []
-    for trial in run.trials:
-        models = run.results["attacks"][trial.name]["shadow_models"]
-        more = {"needs_minutes": None, "shadow_models": models}
-        attacks.append(judging.judge(trial, *known) | more)
-    return {
-        "baselines": [judging.summary(b) for b in run.baselines],
-        "attacks": attacks,
-    }
 
 
 def _require_evaluated(workdir: Path, **stores: Store) -> None:

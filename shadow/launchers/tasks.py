@@ -102,7 +102,8 @@ class Ray:
         if devices.has_nvidia_driver():
             print(
                 "This process's JAX stays on the CPU from now on, so that Ray's workers"
-                " have the GPUs; one that it has opened already stays open.",
+                " have the GPUs. One that it has opened already stays open, unless the"
+                " program begins with jax.config.update('jax_platforms', 'cpu').",
                 file=sys.stderr,
             )
         stores = prepare()  # so stores exist before the first worker opens them
@@ -114,7 +115,8 @@ class Ray:
             if gpus is None:
                 gpus = float(ray.cluster_resources().get("GPU", 0) > 0)
             run = f"{os.getpid()}-{time.time_ns()}"
-            task = _task(ray, self, gpus)
+            cards = any(s.factory.algorithm.capabilities.on_cards for s in stores)
+            task = _task(ray, self, gpus, on_cpu=cards or not gpus)
             prepare_once = ray.put(prepare)  # once per node, not once per task
             if not self._slots(ray, gpus)():
                 print(
@@ -291,17 +293,18 @@ def module() -> Any:
         ) from error
 
 
-def _task(ray: Any, options: Ray, gpus: float) -> Any:
-    """Return the remote function that trains a block."""
+def _task(ray: Any, options: Ray, gpus: float, *, on_cpu: bool) -> Any:
+    """Return the remote function that trains a block, its JAX on the CPU or on GPUs."""
     variables = {
         name: os.environ[name]
         for name in (*options.forward, *_ALWAYS)
         if name in os.environ
     }
     variables["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+    variables["LOKY_MAX_CPU_COUNT"] = str(options.cpus)  # for A that isn't batched
     if 0 < gpus < 1:
         variables["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{_PART * gpus:.4f}"
-    if not gpus:
+    if on_cpu:
         # Ray neither hides GPUs from a task without any nor limits threads.
         variables |= {"JAX_PLATFORMS": "cpu", "NPROC": str(options.cpus)}
     remote = ray.remote(max_calls=0, max_retries=0)(_make)

@@ -142,7 +142,14 @@ class JaxFunction(_Function):
             # Adam's root has an infinite slope at a zero gradient; see `roots`.
             train = with_finite_slopes(self.train)
             trained = train(*joined(fixed, images, labels, jnp), draw.key)
-        return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(trained)])
+        theta = jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(trained)])
+        if jnp.iscomplexobj(theta):
+            raise checks.FieldError(
+                "train",
+                "Expected {} to return real numbers, got complex ones. Return their"
+                " real and imaginary parts as two arrays.",
+            )
+        return theta
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

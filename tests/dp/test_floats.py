@@ -171,7 +171,6 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
             call(priors.gaussian_covariance, eta=0.5, variances=np.array([1.0, 2.0])),
             call(priors.gaussian_given, eta=0.5, covariance=SPREAD, known=FIRST),
             call(priors.l2_of_mse, mse=0.5, d=3),
-            call(priors.side_information, log_kappas=-HALVES, probabilities=HALVES),
             call(rates.clopper_pearson, successes=2, trials=5, confidence=0.9),
             call(rates.violation, successes=2, trials=5, gamma=0.1),
             call(

@@ -72,12 +72,8 @@ def test_confidence_bounds_of_a_known_prior_hold(rng):
 def test_probabilities_that_do_not_sum_to_1_are_refused():
     """A kappa that is too small would flatter the developer."""
     points, half = np.arange(4.0), np.full(4, 1 / 8)
-    for call in (
-        lambda: priors.discrete(np.abs(points[:, None] - points), half, 0.5),
-        lambda: priors.side_information(np.log(half), half),
-    ):
-        with pytest.raises(ValueError, match=r"sum of probabilities = 1, got 0\.5"):
-            call()
+    with pytest.raises(ValueError, match=r"sum of probabilities = 1, got 0\.5"):
+        priors.discrete(np.abs(points[:, None] - points), half, 0.5)
 
 
 def test_what_is_told_of_the_target_raises_kappa(rng):
@@ -91,11 +87,9 @@ def test_what_is_told_of_the_target_raises_kappa(rng):
     right = np.mean([best[group[i]] == i for i in drawn])
     assert kappa == pytest.approx(right, abs=5e-3)
     assert kappa >= mass.max()
-    # The same from the parts: kappa given each group, and how likely it is.
-    shares = np.array([mass[group == g].sum() for g in best])
-    parts = np.log([mass[group == g].max() / mass[group == g].sum() for g in best])
-    assert priors.side_information(parts, shares) == pytest.approx(math.log(kappa))
-    assert priors.side_information(parts) == pytest.approx(parts.max())
+    # Probabilities in a row of a table are the same distribution.
+    row = priors.discrete(apart, mass[None], 0.0, given=group)
+    assert row.in_support == pytest.approx(math.log(kappa))
 
 
 def test_known_coordinates_leave_the_conditional_prior(rng):

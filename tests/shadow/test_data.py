@@ -22,39 +22,23 @@ def examples(count: int = 60, num_classes: int = 3, side: int = 2) -> data.Examp
     )
 
 
-@given(
-    sizes=st.tuples(*[st.integers(1, 15)] * 3),
-    seed=st.integers(0, 1000),
-    balanced=st.booleans(),
-)
-def test_parts_are_disjoint_and_of_the_sizes_asked_for(sizes, seed, balanced):
+@given(sizes=st.tuples(*[st.integers(1, 15)] * 3), seed=st.integers(0, 1000))
+def test_parts_are_disjoint_and_of_the_sizes_asked_for(sizes, seed):
     pool = examples()
     fixed, shadows, test = sizes
     parts = data.split(
-        pool,
-        num_fixed=fixed,
-        num_shadow=shadows,
-        num_test=test,
-        seed=seed,
-        balanced=balanced,
+        pool, num_fixed=fixed, num_shadow=shadows, num_test=test, seed=seed
     )
     ids = [parts.fixed_indices, parts.shadow_indices, parts.test_indices]
     assert [len(i) for i in ids] == [fixed, shadows, test]
     assert len(np.unique(np.concatenate(ids))) == sum(sizes)
     np.testing.assert_array_equal(parts.fixed.images, pool.images[ids[0]])
     np.testing.assert_array_equal(parts.test.labels, pool.labels[ids[2]])
-    if balanced:
-        for part in (parts.fixed, parts.shadow, parts.test):
-            counts = np.bincount(part.labels, minlength=3)
-            assert counts.max() - counts.min() <= 1
 
 
-@pytest.mark.parametrize("balanced", [False, True])
-def test_a_longer_draw_of_shadows_begins_with_the_shorter_one(balanced):
+def test_a_longer_draw_of_shadows_begins_with_the_shorter_one():
     short, long = (
-        data.split(
-            examples(), num_fixed=7, num_shadow=k, num_test=5, seed=3, balanced=balanced
-        )
+        data.split(examples(), num_fixed=7, num_shadow=k, num_test=5, seed=3)
         for k in (10, 30)
     )
     np.testing.assert_array_equal(short.fixed_indices, long.fixed_indices)
@@ -209,10 +193,6 @@ def test_too_many_points_are_refused_with_the_numbers(digits):
         ValueError, match=r"digits for 100 \+ 1000 \+ 1000 = 2100.*1797"
     ):
         data.split(digits, num_fixed=1000, num_shadow=1000, num_test=100, seed=0)
-    with pytest.raises(ValueError, match=r"Balanced.*each class, but class 8 has 174"):
-        data.split(
-            digits, num_fixed=1000, num_shadow=700, num_test=90, seed=0, balanced=True
-        )
     with pytest.raises(ValueError, match=r"num_fixed >= 1, got 0"):
         data.split(digits, num_fixed=0, num_shadow=1, num_test=1, seed=0)
 
@@ -260,22 +240,6 @@ def test_how_many_classes_there_are_is_part_of_the_data(rng):
         sources.register_source(name, lambda examples=examples: examples)
         digests.append(sources._digest(sources._SOURCES[name]))
     assert digests[0] != digests[1]
-
-
-def test_a_balanced_shadow_pool_of_other_classes_is_balanced(digits):
-    other = shadow.Examples(
-        images=1 - digits.images, labels=digits.labels % 3, num_classes=3
-    )
-    found = shadow.split(
-        digits,
-        num_fixed=50,
-        num_shadow=200,
-        num_test=10,
-        seed=0,
-        shadow_pool=other,
-        balanced=True,
-    )
-    assert np.bincount(found.shadow.labels, minlength=10).tolist() == [20] * 10
 
 
 def test_hashes_are_of_the_arrays_as_they_are(digits):

@@ -142,7 +142,6 @@ def evaluate(
     inverted, voted = summary(prototypes), summary(chosen.points, _VOTING)
     looks = {
         "": matches.summary(),
-        "By votes of candidates, ": voted,
         "By the first layer's weights alone, ": layer,
         "By model inversion alone, ": inverted,
     }

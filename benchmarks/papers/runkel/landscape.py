@@ -9,7 +9,7 @@ partition) + (1 - l2) noise, and some beside them.
 import dataclasses
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from uninformed.landscape.runs import LandscapeConfig
 _PICTURES = ("maps.png", "curves.png", "images_bilevel.png")
 _METHODS = ("bilevel", "kkt")
 # The paper's |theta - theta*|^2 of Table 1.
+_DISTANCE = "squared distance of theta"
 _TABLE_1 = {
     "affine": {"noise": 1.1214e-3, "truth": 1.3888e-3, "partition": 2.9749e-3},
     "one_hidden": {"noise": 6.1157e-5, "truth": 1.7055e-3, "partition": 6.3629e-3},
@@ -72,9 +73,9 @@ def _table(lab: Lab, size: str) -> Found:
     lines = [
         Line(
             name=f"begun at {start}",
-            theirs={"squared distance of theta": theirs[start]},
+            theirs={_DISTANCE: theirs[start]},
             ours={
-                "squared distance of theta": run.at("bilevel", "distance", start),
+                _DISTANCE: run.at("bilevel", "distance", start),
                 "relative": run.at("bilevel", "distance_relative", start),
                 "SSIM with training images": run.at("bilevel", "ssim", start),
                 "with as many held out": run.at("bilevel", "held_out_ssim", start),
@@ -83,10 +84,7 @@ def _table(lab: Lab, size: str) -> Found:
         for start in mixtures.CORNERS
     ]
     relative = [run.at("bilevel", "distance_relative", s) for s in mixtures.CORNERS]
-    fits = ", ".join(
-        f"{value:.1e} from {start}"
-        for start, value in zip(mixtures.CORNERS, relative, strict=True)
-    )
+    fits, ours = _shown(relative), [line.ours[_DISTANCE] for line in lines]
     resembles = run.at("bilevel", "ssim", "noise")
     chance = run.at("bilevel", "held_out_ssim", "noise")
     return Found(
@@ -94,10 +92,15 @@ def _table(lab: Lab, size: str) -> Found:
         verdict=f"Relative to |theta*|^2 the squared distance of theta is {fits}. From"
         f" noise, images have an SSIM of {resembles:.2f} with training images and"
         f" {chance:.2f} with held-out ones.",
-        theirs="1.1e-3, 1.4e-3, 3.0e-3" if size == "affine" else "6e-5 to 6e-3",
-        ours=fits,
+        theirs=_shown([theirs[start] for start in mixtures.CORNERS]),
+        ours=_shown(ours),
         lines=lines,
     )
+
+
+def _shown(values: Sequence[float]) -> str:
+    pairs = zip(mixtures.CORNERS, values, strict=True)
+    return ", ".join(f"{value:.1e} from {start}" for start, value in pairs)
 
 
 @measures("runkel/table-1-affine")

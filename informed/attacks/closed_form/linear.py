@@ -91,7 +91,8 @@ def read(model: Any, known: np.ndarray, labels: np.ndarray) -> RowReconstruction
     # reproduce the parameters.
     row_by_row = getattr(model, "solver", None) in ("sag", "saga")
     row_by_row = row_by_row or getattr(model, "dual", False) is not False
-    if not (row_by_row or np.asarray(model.coef_).dtype == np.float32):
+    rough = np.asarray(model.coef_).dtype == np.float32
+    if not (row_by_row or rough):
         scale = spread(known)
         if objective.loss.nearest is None:
             # A regression's outputs are unknown as well.
@@ -102,6 +103,9 @@ def read(model: Any, known: np.ndarray, labels: np.ndarray) -> RowReconstruction
             y = _label(model, labels, z[len(row) :]) if len(z) > len(row) else y
             refit = refining.refit(_stepping(model), known, labels, row, y)
     certified, why = False, "no refit confirms it: its solver stopped early"
+    if row_by_row or rough:
+        cause = "goes row by row" if row_by_row else "is in single precision"
+        why = f"no refit can confirm it: its solver {cause}"
     if refit is not None:
         certified, why = _certificate(objective, known, model, refit)
     return RowReconstruction(

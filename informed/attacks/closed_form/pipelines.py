@@ -85,21 +85,32 @@ def reconstruct_sklearn(
         )
     if scaling is None:
         return _of_model(last, rows, labels, target_label)
-    target = scaler.read(scaling, rows)
+    counts, scaled = np.unique(scaling.n_samples_seen_), scaling.transform(rows)
+    of_these = counts.tolist() == [len(rows) + 1]
+    target = scaler.read(scaling, rows) if of_these else None
     if target is not None:
-        scaled, x = (scaling.transform(r) for r in (rows, target.value[None]))
+        x = scaling.transform(target.value[None])
         label = linear.label_of(last, scaled, labels, x[0])
         return dataclasses.replace(target, y=label)
-    target = _of_model(last, scaling.transform(rows), labels, target_label)
-    if scaling.scale_ is None:
-        return target
+    try:
+        target = _of_model(last, scaled, labels, target_label)
+    except ReconstructionImpossibleError as error:
+        if of_these:
+            raise
+        raise type(error)(
+            f"{error} The scaler was fitted to {counts.max():g} rows; {len(rows)} known"
+            f" rows and one more are {len(rows) + 1}. Are the known rows all others?"
+        ) from error
+
+    def back(row: np.ndarray) -> np.ndarray:
+        return scaling.inverse_transform(row[None])[0]
+
     return dataclasses.replace(
         target,
-        value=target.value * scaling.scale_,
-        error=target.error * scaling.scale_,
+        value=back(target.value),
+        error=target.error * (1.0 if scaling.scale_ is None else scaling.scale_),
         candidates=tuple(
-            dataclasses.replace(one, x=one.x * scaling.scale_)
-            for one in target.candidates
+            dataclasses.replace(one, x=back(one.x)) for one in target.candidates
         ),
     )
 

@@ -23,7 +23,6 @@ import numpy as np
 
 from informed.attacks.closed_form.linear import RowReconstruction, spread
 from informed.attacks.closed_form.objectives import EPS
-from informed.attacks.impossible import ReconstructionImpossibleError
 
 # Share of a column's spread. A column is certified if a wrong known value that fits the
 # variance would move the row by less.
@@ -34,20 +33,15 @@ _MOST_ALIKE = 0.1
 
 
 def read(scaler: Any, known: np.ndarray) -> RowReconstruction | None:
-    """Compute the unknown row, without a label, from a fitted scaler's means.
+    """Compute the unknown row, without a label, from the means of a scaler.
 
+    Args:
+      scaler: fitted to the known rows and the unknown one.
     Returns: None if the scaler stores no means.
-    Raises: ReconstructionImpossibleError: it saw another number of rows.
     """
     if getattr(scaler, "mean_", None) is None:
         return None
     count = len(known) + 1
-    counts = np.unique(scaler.n_samples_seen_)
-    if counts.tolist() != [count]:
-        raise ReconstructionImpossibleError(
-            f"The scaler was fitted to {counts.max():g} rows; {len(known)} known rows"
-            f" and one more are {count}. Are the known rows all others?"
-        )
     mean = np.asarray(scaler.mean_, np.float64)
     total = known.astype(np.longdouble).sum(axis=0)
     row = (count * mean.astype(np.longdouble) - total).astype(np.float64)

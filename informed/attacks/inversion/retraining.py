@@ -7,6 +7,7 @@ add derivatives of the whole training run: `derivatives` and `finite_differences
 inversion trains through them, and `membership_attacks` through `Retraining` itself.
 """
 
+import copy
 import functools
 import hashlib
 from collections.abc import Callable
@@ -70,6 +71,7 @@ class Programs:
         assert knowledge.algorithm is not None
         self.knowledge, self.width, self.rank = knowledge, width, rank
         self.algorithm, self.fixed = knowledge.algorithm, knowledge.fixed
+        self.images = self.fixed.images
         self.num_params = self.algorithm.layout(self.fixed)[-1].stop
         able = self.algorithm.capabilities
         start = knowledge.initialisation
@@ -108,7 +110,7 @@ class Programs:
 
     def _runs(self, algorithm: Any, *, many: bool) -> Runs:
         """Compile a program for few points at once, or for many."""
-        width, data = self.width, (self.fixed.images, self.fixed.labels)
+        width, data = self.width, (self.images, self.fixed.labels)
         if many:
             width = models_per_batch(self.algorithm, self.fixed)
         elif algorithm.capabilities.batched:
@@ -159,6 +161,14 @@ class Retraining:
         if starts is None or len(starts) == 1:
             return self
         return type(self)(self.programs, release)
+
+    def knowing(self, images: np.ndarray) -> "Retraining":
+        """Return the same A, not compiled again, with other images in D_-."""
+        programs = copy.copy(self.programs)
+        programs.images = images
+        for name in ("quiet", "many", "noisy"):
+            programs.__dict__.pop(name, None)
+        return Retraining(programs, self.release)
 
     def thetas(
         self,

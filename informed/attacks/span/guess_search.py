@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Float
 
 from informed.attacks.span.columns import Columns
-from informed.attacks.span.completion import SURE, Completion, digits
+from informed.attacks.span.completion import PREMISE, SURE, Completion, digits
 from informed.attacks.span.direction import Direction
 from informed.attacks.span.first_layers import SPREAD, Layer
 
@@ -284,6 +284,7 @@ class _Problem:
             determined=~self._layer.blind,
             why="training on it gives the layer to its last digits, and it was found on"
             f" levels: {equations} columns more than unknowns",
+            premise=PREMISE,
         )
 
 

@@ -32,7 +32,13 @@ from informed.attacks.span import columns as values
 from informed.attacks.span import uniqueness
 from informed.attacks.span.basis import Basis
 from informed.attacks.span.columns import Columns
-from informed.attacks.span.completion import PRECISION, SURE, Completion, digits
+from informed.attacks.span.completion import (
+    PRECISION,
+    PREMISE,
+    SURE,
+    Completion,
+    digits,
+)
 from informed.attacks.span.direction import Direction
 
 # Rounds of rounding and projecting. Successful searches take ten, seldom forty.
@@ -119,7 +125,7 @@ def complete(direction: Direction, known: Any) -> Completion | None:
         determined=settled,
         why=why,
         error=0.0 if grid.all() else PRECISION,
-        premise="each of its values is one that the known rows' columns take",
+        premise=PREMISE,
     )
 
 

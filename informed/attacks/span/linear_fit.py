@@ -73,7 +73,7 @@ def read(
     except ReconstructionImpossibleError as error:
         return None, str(error)
     if why:
-        return None, f"The span tells nothing: {why}."
+        raise LimitError(f"The span tells nothing: {why}.")
     if direction.rank > 1:
         named, doubt = direction.untrained, ""
         if len(named) == 1:
@@ -114,7 +114,7 @@ def read(
         value=row.row,
         y=label,
         certified=certified,
-        error=np.where(row.determined | certified, bound, np.inf),
+        error=np.where(row.determined & row.certified, bound, np.inf),
         by="span",
         why=why,
     )
@@ -144,9 +144,11 @@ def _refitted(
     try:
         last = refit(model, known, labels, row, label)
         if not _near(model, last, direction):
-            # A difference is evidence only if neither position nor chance matters.
+            # A difference is evidence only if neither position nor chance matters, nor
+            # the precision: `known` is float64.
             first = refit(model, known, labels, row, label, at=0)
-            return (False if _near(last, first, direction) else None), None
+            alike = model.coef_.dtype == np.float64 and _near(last, first, direction)
+            return (False if alike else None), None
         # A model that interpolates agrees with other rows of the span as well.
         other = _rival(known, row)
         if other is not None:

@@ -1,8 +1,6 @@
 """A whole audit at a small size: the document, the page, the command line."""
 
 import copy
-import csv
-import io
 import json
 import re
 
@@ -71,13 +69,6 @@ def test_the_document_is_strict_json_with_a_schema(audit):
     }
 
 
-def test_csv_is_tidy(audit):
-    rows = list(csv.DictReader(io.StringIO(audit.csv)))
-    attacks = {row["attack"] for row in rows}
-    assert {"inversion", "kernel"} <= attacks
-    assert len(rows) == 6 * len(attacks)
-
-
 def test_the_page_stands_alone(audit):
     html = audit.html()
     assert len(html.encode()) < html_page.MOST_BYTES
@@ -105,8 +96,7 @@ def test_redacted_there_is_no_record(audit, tmp_path):
     values = json.loads(audit.save(tmp_path / "a.json", redact=True).read_text())
     jsonschema.validate(values, schema())
     assert "label" not in values["records"][0]
-    assert "label" not in audit.save(tmp_path / "a.csv", redact=True).read_text()
-    with pytest.raises(ValueError, match=r"\.html, \.json or \.csv"):
+    with pytest.raises(ValueError, match=r"\.html or \.json"):
         audit.save(tmp_path / "a.pdf")
 
 
@@ -183,16 +173,6 @@ def test_scores_have_a_column_for_every_label():
     assert subject.by_label(scores, estimator, None, 0.0) is scores
 
 
-def test_attacks_side_by_side(audit, tmp_path, capsys):
-    file = audit.save(tmp_path / "a.json")
-    main(["compare", str(file)])
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split()[0] == "attack"
-    assert any(line.startswith("inversion") for line in lines)
-    main(["compare", str(file), "--json"])
-    assert json.loads(capsys.readouterr().out) == audit.values["attacks"]
-
-
 def test_the_check_alone(code, capsys):
     line = f"audit {code} --data digits --fixed=20 --targets=2 --check --json"
     main(line.split())
@@ -220,7 +200,7 @@ def test_help_is_one_screen_and_shows_an_example(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= 48
     stages = ("shadow", "attack", "evaluate")
-    for name in ("audit", "report", "compare", "bound", "run", *stages):
+    for name in ("audit", "report", "bound", "run", *stages):
         assert any(line.split()[:1] == [name] for line in lines)
         with pytest.raises(SystemExit):
             main([name, "--help"])

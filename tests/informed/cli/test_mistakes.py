@@ -68,7 +68,7 @@ LATE = {
     "audit mine.py:train --data t.csv --label spezies": "'spezies' | species",
     "audit mine.py:train --data real.csv": "real.csv | label",
     f"{AUDIT} --label y": "--label | .csv",
-    f"{AUDIT} --out audit.pdf": "audit.pdf | .html, .json or .csv",
+    f"{AUDIT} --out audit.pdf": "audit.pdf | .html or .json",
     f"{AUDIT} --check --out audit.html": "--out | --check",
     "compare empty": "empty | informed run",
     "compare results.json": "work directory",
