@@ -87,9 +87,6 @@ def test_what_is_told_of_the_target_raises_kappa(rng):
     right = np.mean([best[group[i]] == i for i in drawn])
     assert kappa == pytest.approx(right, abs=5e-3)
     assert kappa >= mass.max()
-    # Probabilities in a row of a table are the same distribution.
-    row = priors.discrete(apart, mass[None], 0.0, given=group)
-    assert row.in_support == pytest.approx(math.log(kappa))
 
 
 def test_known_coordinates_leave_the_conditional_prior(rng):

@@ -36,6 +36,16 @@ def test_known_coordinates_that_are_neither(known):
         priors.gaussian_given(0.1, covariance=np.eye(4), known=known)
 
 
+def test_randomised_response_is_within_its_trade_off():
+    """Its error rates are both 1 / (1 + e^eps), under "replace_one" as well."""
+    error = 1 / (1 + np.e)
+    private = dp.PureDP(eps=1.0, relation="replace_one")
+    assert error - 1e-9 <= float(private.tradeoff(error)) <= error
+    # The optimal test of Laplace noise, by hand.
+    laplace = dp.Laplace(eps=1.0, relation="replace_one")
+    assert float(laplace.tradeoff(0.5)) == pytest.approx(np.exp(-1) / 2)
+
+
 def test_no_coordinate_known_by_an_empty_list():
     alone = priors.gaussian_given(0.1, covariance=np.eye(4), known=np.array([]))
     exact = priors.gaussian_covariance(0.1, variances=np.ones(4))

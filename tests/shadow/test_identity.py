@@ -188,6 +188,19 @@ def test_two_factories_do_not_share_a_store(split, tmp_path):
     np.testing.assert_array_equal(store.read().weights, first.train(targets))
 
 
+def test_a_start_that_is_forgotten_is_refused(split, tmp_path):
+    """Releases would begin elsewhere than shadow models, and attacks see nothing."""
+    factory, targets = made(split)
+    start = factory.initialisation + np.float32(0.1)
+    warm = dataclasses.replace(factory, start=start)
+    store = open_store(tmp_path / "store", warm, targets)
+    store.fill(blocks=[0], progress=False)
+    with pytest.raises(shadow.ConfigurationMismatchError, match="theta_0"):
+        open_store(tmp_path / "store", factory, targets)
+    near = dataclasses.replace(factory, start=start * np.float32(1 + 1e-7))
+    assert (open_store(store.place, near, targets).factory.start == start).all()
+
+
 def test_a_block_without_numbers_is_refused(split, tmp_path):
     factory, targets = made(split)
     store = open_store(tmp_path / "store", factory, targets)

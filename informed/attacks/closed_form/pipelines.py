@@ -92,15 +92,14 @@ def reconstruct_sklearn(
         x = scaling.transform(target.value[None])
         label = linear.label_of(last, scaled, labels, x[0])
         return dataclasses.replace(target, y=label)
+    note = ""
+    if not of_these:
+        note = f" Its scaler is of {counts.max():g} rows; the known rows and one more"
+        note += f" are {len(rows) + 1}. Are the known rows all others?"
     try:
         target = _of_model(last, scaled, labels, target_label)
     except ReconstructionImpossibleError as error:
-        if of_these:
-            raise
-        raise type(error)(
-            f"{error} The scaler was fitted to {counts.max():g} rows; {len(rows)} known"
-            f" rows and one more are {len(rows) + 1}. Are the known rows all others?"
-        ) from error
+        raise type(error)(f"{error}{note}") from error
 
     def back(row: np.ndarray) -> np.ndarray:
         return scaling.inverse_transform(row[None])[0]
@@ -108,6 +107,7 @@ def reconstruct_sklearn(
     return dataclasses.replace(
         target,
         value=back(target.value),
+        why=f"{target.why}.{note}" if note else target.why,
         error=target.error * (1.0 if scaling.scale_ is None else scaling.scale_),
         candidates=tuple(
             dataclasses.replace(one, x=back(one.x)) for one in target.candidates

@@ -5,8 +5,8 @@ We measure that rounding at the candidate, by training seven times with its last
 changed. A candidate is *certified* if (1) this noise explains its residual, (2) theta
 determines it closely enough in every direction, (3) it agrees with the known pixels of
 the target, (4) theta has more numbers that depend on the target than the target has
-unknowns, and changes of known records move it out of the span of its slopes, so that
-wrong ones would leave a residual, (5) theta moves with each pixel that slopes leave in
+unknowns, and no other target makes up for changes of known records, so that wrong ones
+would leave a residual, (5) theta moves with each pixel that slopes leave in
 doubt, up and down, and (6) no mirror image of it, and no shifted one, explains theta as
 well. If (2) holds only because its pixels lie on levels, `if_levels` is set too: the
 certificate then holds if the target's pixels are levels. If A is random nothing is
@@ -15,8 +15,10 @@ certified, but `if_levels` may be set. `training_inversion` and `cloud_search` c
 """
 
 import copy
+from collections.abc import Callable
 
 import numpy as np
+import scipy.linalg
 
 from informed.attacks.inversion import coordinates, gauss_newton, pixel_levels
 from informed.attacks.inversion.problem import (
@@ -48,10 +50,9 @@ _SIGNS, _MOST_ALONE = 2, 32
 # Cost per weight that rounding to the nearest number of a published format explains;
 # shifts of rivals, in pixels.
 _FORMAT, _SHIFTS = 1.5, (1, 2, 4)
-# Known records that are moved, by at most so much in each pixel.
-_OTHERS, _MOVE = 4, 0.05
-# Share of the squared change that lies off the span at least; slopes are approximate.
-_OFF = 1e-4
+# Known records that are moved, by at most so much in each pixel; times that the target
+# is solved for; a squared residual that falls to no less of the one before stays.
+_MOVED, _MOVE, _CORRECTIONS, _STUCK = 2, 0.2, 6, 0.25
 _TINY = np.finfo(float).tiny
 # A mirror image may leave the range of known values by this share of the range.
 _BEYOND = 0.1
@@ -88,14 +89,19 @@ def certify(problem: Problem, candidate: Candidate) -> Certificate:
     rounding = problem.runs.rounding(images, labels)
     noise_here = noise_of(published, rounding)
     residual = problem.runs.thetas(images[None], labels[None])[0] - published.theta
-    cost, squared = np.sum(noise_here.whiten(residual) ** 2), float(residual @ residual)
+    cost = np.sum(noise_here.whiten(residual) ** 2)
     allowed = NOISE_FACTOR * params
     if published.deviations is not None:  # the format's rounding is known, unlike A's
         own = np.sum(
             noise_here.whiten(np.full(params, np.sqrt(rounding / params))) ** 2
         )
         allowed = min(allowed, NOISE_FACTOR * own + _FORMAT * params)
-    explained = bool(cost <= allowed and squared <= candidate.limit)
+
+    def explains(apart: np.ndarray) -> bool:
+        small = np.sum(noise_here.whiten(apart) ** 2) <= allowed
+        return bool(small and apart @ apart <= candidate.limit)
+
+    explained = explains(residual)
     all_tried = True
     if explained:
         slopes, all_tried = _with_effect(problem, images, rounding, noise, slopes)
@@ -129,14 +135,14 @@ def certify(problem: Problem, candidate: Candidate) -> Certificate:
             step = max(step, 1 / problem.known.levels)
         certified = (
             spare
-            and _leaves_span(problem, images, rounding, noise, slopes)
+            and not _made_up_for(problem, images, noise, slopes, explains)
             and _moves_with_pixels(problem, images, rounding, noise, slopes, step)
-            and not _has_rival(problem, images, noise_here, allowed, candidate.limit)
+            and not _has_rival(problem, images, explains)
         )
     return Certificate(
         images=images.astype(np.float32),
         labels=labels,
-        residual=squared,
+        residual=float(residual @ residual),
         explained=explained,
         certified=certified,
         expected_mse=expected,
@@ -214,39 +220,45 @@ def _with_effect(
     return slopes, False
 
 
-def _leaves_span(
+def _made_up_for(
     problem: Problem,
     images: np.ndarray,
-    rounding: float,
     noise: Independent,
     slopes: gauss_newton.Slopes,
+    explains: Callable[[np.ndarray], bool],
 ) -> bool:
-    """Return whether changes of known records move theta off the span of its slopes.
+    """Return whether another target makes up for changes of known records.
 
-    Where they don't, as for sums and for functions of them, numbers of theta follow
-    from each other, and the target makes up for known records that are wrong. Records
-    of its class are moved, where its own pixels are unknown, and stay in their range.
+    It does for sums and functions of them: numbers of theta follow from each other, so
+    known records that are wrong leave no residual. Records of the target's class are
+    moved, where its own pixels are unknown, and the target is solved for anew.
+
+    Args:
+      explains: whether the noise explains a difference from the published theta.
     """
     labels, fixed = problem.space.labels, problem.runs.programs.fixed
-    alike = np.flatnonzero(fixed.labels == labels[-1])[:_OTHERS]
-    moved = alike if len(alike) else np.arange(min(_OTHERS, len(fixed)))
-    before = fixed.images[moved].astype(np.float64)
+    alike = np.flatnonzero(fixed.labels == labels[-1])[:_MOVED]
+    alike = alike if len(alike) else np.arange(min(_MOVED, len(fixed)))
+    others = fixed.images.astype(np.float64)
+    before = others[alike]
     move = np.random.default_rng(0).uniform(0.0, _MOVE, before.shape)
     move *= np.where(before < np.mean(problem.known.range), 1.0, -1.0)
-    move *= ~problem.space.black.reshape(images.shape).all(axis=0)
-    ends = [problem.runs.thetas(images[None], labels[None])[0]]
-    for steps in (1, 2):
-        others = fixed.images.astype(np.float64)
-        others[moved] += steps * move
-        runs = problem.runs.knowing(others)
-        ends.append(runs.thetas(images[None], labels[None])[0])
-        problem.runs.runs += runs.runs
-    # The derivative along the move; the curvature cancels.
-    change = noise.whiten((4 * ends[1] - ends[2] - 3 * ends[0])[None] / 2)[0]
-    span = np.linalg.qr(slopes.matrix)[0]
-    off = change - span @ (span.T @ change)
-    least = max(_silence(noise, rounding), _OFF * (change @ change))
-    return bool(off @ off > least)
+    others[alike] += move * ~problem.space.black.reshape(images.shape).all(axis=0)
+    runs, rival, costs = problem.runs.knowing(others), images, [np.inf]
+    gram = slopes.matrix.T @ slopes.matrix + np.eye(slopes.matrix.shape[1])
+    factor = scipy.linalg.cho_factor(gram)
+    for _ in range(_CORRECTIONS):
+        apart = runs.thetas(rival[None], labels[None])[0] - problem.published.theta
+        problem.runs.runs += len(problem.runs.draw_numbers)
+        if explains(apart):
+            return True
+        change = noise.whiten(apart)
+        costs.append(change @ change)
+        if costs[-1] > _STUCK * costs[-2]:
+            return False
+        step = scipy.linalg.cho_solve(factor, slopes.matrix.T @ change)
+        rival = rival - problem.space.moves(step[None] @ slopes.directions)[0]
+    return True
 
 
 def _silence(noise: Independent, rounding: float) -> float:
@@ -303,11 +315,7 @@ def _moves_with_pixels(
 
 
 def _has_rival(
-    problem: Problem,
-    images: np.ndarray,
-    noise: Independent,
-    allowed: float,
-    limit: float,
+    problem: Problem, images: np.ndarray, explains: Callable[[np.ndarray], bool]
 ) -> bool:
     """Return whether a mirror image of the candidate, or a shifted one, explains theta.
 
@@ -335,9 +343,7 @@ def _has_rival(
     if not rivals:
         return False
     thetas = problem.runs.thetas(*map(np.stack, zip(*rivals, strict=True)))
-    residuals = thetas - problem.published.theta
-    costs = np.sum(noise.whiten(residuals) ** 2, axis=1)
-    return bool(((costs <= allowed) & (np.sum(residuals**2, axis=1) <= limit)).any())
+    return any(map(explains, thetas - problem.published.theta))
 
 
 def _given_known(

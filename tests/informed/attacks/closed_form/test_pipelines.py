@@ -47,11 +47,22 @@ def test_a_scaler_without_means_leaves_the_model_to_read():
     np.testing.assert_allclose(answer.value, rows[0], rtol=1e-8)
 
 
-def test_a_scaler_that_saw_other_rows_is_refused():
+def test_a_scaler_that_saw_other_rows_is_named():
     rows, labels = planted(1)
     model = make_pipeline(StandardScaler(), linear_model.Ridge()).fit(rows, labels)
-    with pytest.raises(informed.ReconstructionImpossibleError, match="fitted to 41"):
-        informed.reconstruct_sklearn(model, rows[2:], labels[2:])
+    answer = informed.reconstruct_sklearn(model, rows[2:], labels[2:])
+    assert not answer.certified
+    assert "scaler is of 41 rows" in answer.why
+
+
+def test_a_scaler_of_public_rows_hides_nothing():
+    rows, labels = planted(2, classes=3)
+    scaler = StandardScaler().fit(3 + 2 * planted(3, count=60)[0])
+    last = linear_model.RidgeClassifier().fit(scaler.transform(rows), labels)
+    model = make_pipeline(scaler, last)
+    answer = informed.reconstruct_sklearn(model, rows[1:], labels[1:])
+    assert answer.certified
+    np.testing.assert_allclose(answer.value, rows[0], rtol=1e-7)
 
 
 @pytest.mark.parametrize("column", [0, 1])

@@ -46,6 +46,12 @@ def _mixed(rows, mix):
     return jnp.tanh(rows @ mix / 3)
 
 
+def _curved(images, labels, key):
+    """Sums of each class and a function of them, as naive Bayes has logarithms."""
+    sums = _training(lambda rows, mix: rows)(images, labels, key)
+    return jnp.concatenate([sums, jnp.sin(sums)], axis=1)
+
+
 def _blind(rows, mix):
     """The training doesn't look at the first column."""
     return _mixed(rows.at[:, 0].set(0), mix)
@@ -81,14 +87,16 @@ def test_a_column_that_theta_does_not_tell_is_not_certified(hidden, rng):
         # Nor have copies and combinations of sums, though they are more numbers.
         (lambda rows, mix: jnp.concatenate([rows, rows], axis=1), 0.5),
         (lambda rows, mix: rows @ mix, 0.5),
+        (None, 0.5),
     ],
-    ids=["unseen", "clipped", "mirrored", "sums", "copies", "combinations"],
+    ids=["unseen", "clipped", "mirrored", "sums", "copies", "combinations", "curved"],
 )
 def test_what_curvature_does_not_show_is_not_certified(sees, first, rng):
     values = rng.uniform(0.2, 0.8, size=(_KNOWN + 1, _COLUMNS))
     values[:, 0] *= sees is not _blind
     values[_KNOWN, 0] = first
-    _, answer = _invert(_training(sees), values)
+    train = _curved if sees is None else _training(sees)
+    _, answer = _invert(train, values)
     assert not answer.certified.any()
 
 
