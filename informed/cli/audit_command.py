@@ -166,7 +166,7 @@ def _conclude(audited: Report, arguments: argparse.Namespace) -> None:
         print(f"{words.verdict(values)}\n")
         for sentence in words.first_lines(values):
             print(sentence)
-        print(f"\n{_table(values)}\n")
+        print(f"\n{table(values)}\n")
         for out in arguments.out:
             print(f"{'written':<12}{out}")
     if (most := arguments.max_success) is not None:
@@ -226,7 +226,7 @@ def _log_of(arguments: argparse.Namespace) -> Path | None:
     return out.with_name(f"{out.name}.log")
 
 
-def _table(values: Mapping[str, Any]) -> str:
+def table(values: Mapping[str, Any]) -> str:
     """Format an audit's attacks as a text table, one row per attack."""
     header = "attack|success, 95 %|exact|certified|median MSE|labels|trainings|time"
     rows: list[Sequence[str]] = [header.split("|")]

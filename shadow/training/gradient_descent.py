@@ -151,13 +151,6 @@ class GradientDescent:
             one_by_one=self.form == ONE_BY_ONE,
         )
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Refuse subclasses: identities and faster forms of this A don't know them."""
-        raise TypeError(
-            "GradientDescent can't be subclassed. Give training of your own as"
-            " shadow.JaxFunction(train=...)."
-        )
-
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the fields alone: another process computes its own identity."""
         return {

@@ -151,10 +151,11 @@ def test_validation_models_are_never_trained_on(planted, key, tmp_path):
     assert losses[0] == losses[1]
 
 
-def test_targets_sorted_by_label_are_refused(planted, key):
+@pytest.mark.parametrize("sign", [1, -1])
+def test_targets_grouped_by_label_are_refused(planted, key, sign):
     """The last ones validate: they would be of labels that training hasn't seen."""
-    with pytest.raises(ValueError, match="sorted by label"):
-        train(part(planted, np.argsort(planted.labels)), config(), key=key)
+    with pytest.raises(ValueError, match="grouped by label"):
+        train(part(planted, np.argsort(sign * planted.labels)), config(), key=key)
 
 
 def test_nan_stops_with_the_place(planted, key, tmp_path):

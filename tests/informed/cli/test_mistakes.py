@@ -34,7 +34,7 @@ EARLY = {
     f"{BOUND} --stepps=3": "unknown option '--stepps=3'. Did you mean '--steps'?",
     "run --confg=digits --workdir w": "Did you mean '--config'?",
     f"{BOUND} --steps 3 --config=digits": "unknown option '--config=digits'",
-    "compare audit.json mine.json": "unexpected 'mine.json'",
+    "report made mine.json": "unexpected 'mine.json'",
     f"{AUDIT} --minutes": "--minutes: expected a value",
     "attacks --json=1": "--json: takes no value, got '1'",
     "audit mine.py:train": "missing --data. Example: informed audit examples/",
@@ -53,7 +53,6 @@ EARLY = {
     "audit mine.py --data mine.npz": "FILE.py:FUNCTION, such as mine.py:train",
     "audit mime.py:train --data mine.npz": "'mime.py'. Did you mean 'mine.py'?",
     "audit mine.py:train --data min.npz": "--data: | 'min.npz'. Did you mean 'mine.npz",
-    "compare audi.json": "'audi.json'. Did you mean 'audit.json'?",
     "report nowhere": "WORKDIR: there is no folder 'nowhere'",
     "report made --registers mime.py": "--registers: | Did you mean 'mine.py'?",
     "evaluate --config=digits --workdir=nowhere": "'nowhere' | `informed shadow`",
@@ -70,10 +69,9 @@ LATE = {
     f"{AUDIT} --label y": "--label | .csv",
     f"{AUDIT} --out audit.pdf": "audit.pdf | .html or .json",
     f"{AUDIT} --check --out audit.html": "--out | --check",
-    "compare empty": "empty | informed run",
-    "compare results.json": "work directory",
+    "report empty": "empty | informed run",
     "run --config=digits --workdir=s3://b/x": (
-        "--workdir to be a folder, got 's3://b/x' | --shadow=s3://b/x"
+        "--workdir to be a folder, got 's3://b/x' | hold only shadow models"
     ),
     "shadow --config=digits --workdir=ftp://x/y": "'ftp://x/y'",
     "shadow --config=digits": "--workdir=DIR",
