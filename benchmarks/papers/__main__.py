@@ -121,6 +121,7 @@ def _list(*, as_json: bool) -> None:
             "commit": found["provenance"]["commit"],
             "seconds": found["provenance"]["seconds"],
         }
+        command = f"python -m benchmarks.papers run {row.paper}/{row.name} --work WORK"
         values = {
             "paper": row.paper,
             "row": row.name,
@@ -128,6 +129,7 @@ def _list(*, as_json: bool) -> None:
             "needs": "" if shown else row.needs,
             "holds": found and found["holds"],
             "but": row.but,
+            "command": command if row.measure else "",
         }
         if as_json:
             print(json.dumps(values))
