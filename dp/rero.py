@@ -113,12 +113,8 @@ def rero_bound(
     Raises: ValueError: both or none of kappa and log_kappa, or outside their range; the
       mechanism gives no bound at all, or one that is NaN.
     """
-    if not hasattr(mechanism, "bounds"):
-        raise domain.FieldError(
-            "mechanism",
-            "Expected {} with a method bounds, such as Batches.mechanism(...) returns,"
-            f" got {type(mechanism).__name__}.",
-        )
+    allowed = "with a method bounds, such as Batches.mechanism(...) returns"
+    domain.require("mechanism", mechanism, hasattr(mechanism, "bounds"), allowed)
     base = domain.baseline(kappa, log_kappa)
     users = {name: bound(mechanism, base) for name, bound in _REGISTERED.items()}
     every: Bounds = {name: value for name, value in users.items() if value is not None}

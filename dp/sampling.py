@@ -175,10 +175,8 @@ def assumption(run: Run | Composition, *, epochs: int | None = None) -> Assumpti
         texts = "; then ".join(assumption(part).text for part in run.parts)
         condition = f"a record may be in each of the {run.steps} batches"
         return Assumption(text=texts, otherwise=((condition, run.full),))
-    if not isinstance(run, Gaussian) and not hasattr(run, "sampling_probability"):
-        raise domain.FieldError(
-            "run", f"Expected {{}} to have batches, got {type(run).__name__}."
-        )
+    batches = isinstance(run, Gaussian) or hasattr(run, "sampling_probability")
+    domain.require("run", run, batches, "to be a mechanism of batches")
     if isinstance(run, Gaussian) or run.sampling_probability == 1:
         alone = ""
         if run.relation == "add_or_remove":

@@ -9,7 +9,7 @@ play           run one attack under a time limit
 metrics/       compare guesses with the true records
 experiment/    runs of the papers' experiments, from a configuration to results
 audit/         attacks on a user's own training function
-report/        results of runs and audits: JSON, CSV, a page, pictures
+report/        results of runs and audits: JSON, a page, pictures
 cli/           the command `informed`
 
 Names are imported on first use, so that commands that don't need JAX start fast.

@@ -72,10 +72,8 @@ def train(
       ValueError: fewer than three shadow models, or than method.models.
     """
     for field, value, wanted in (("method", method, Method), ("view", view, View)):
-        if isinstance(value, type) or not isinstance(value, wanted):
-            raise checks.FieldError(
-                field, f"Expected {{}} to be a {wanted.__name__}, got {value!r}."
-            )
+        fits = isinstance(value, wanted) and not isinstance(value, type)
+        checks.require(field, value, fits, f"to be a {wanted.__name__}")
     if isinstance(models, Store) and models.manifest["role"] != "shadow":
         raise checks.FieldError(
             "models",
@@ -127,8 +125,8 @@ def train(
     pictures = Pictures.of(models.layout, view, standardiser, image_shape)
     labels = models.targets()[1] if isinstance(models, Store) else models.labels
     changes = np.count_nonzero(np.diff(labels[:num_models]))
-    grouped = changes == len(np.unique(labels[:num_models])) - 1
-    if num_models > _FEW and changes and grouped:
+    kinds = len(np.unique(labels[:num_models]))
+    if num_models > _FEW and 1 < kinds == changes + 1 <= num_models // 2:
         raise checks.FieldError(
             "models",
             "Expected {} whose targets are in random order, as the last ones validate;"

@@ -24,8 +24,8 @@ from shadow import checks
 
 # Arguments of estimators whose fitted values are released.
 _INSIDE = {"steps", "transformer_list", "estimator"}
-# Integers that a setting of a module has at most, such as sizes of kernels.
-_SETTINGS = 16
+# Numbers or texts that a setting of a module has at most; letters of such a text.
+_SETTINGS, _LONG = 16, 100
 PREFIXES = ("_module.", "_orig_mod.", "module.")
 
 
@@ -72,13 +72,16 @@ def _parts(result: Any) -> list[Part]:
 def _holds_data(value: Any, module: Any, state: Collection[int]) -> bool:
     """Whether an attribute of a PyTorch module holds data that aren't in its state.
 
-    Single numbers and texts are settings, and so are a few integers, such as strides.
+    Single numbers and texts are settings, and so are a few, such as strides; names of
+    its parts are, too.
     """
     leaves = jax.tree_util.tree_leaves(value)
+    names = {*module._parameters, *module._modules}
     for leaf in leaves:
         if isinstance(leaf, bool | int | float | str):
-            several = isinstance(leaf, float | str) or len(leaves) > _SETTINGS
-            if several and leaf is not value and leaf not in module._parameters:
+            long = isinstance(leaf, str) and len(leaf) > _LONG
+            several = leaf is not value and len(leaves) > _SETTINGS
+            if (long or several) and leaf not in names:
                 return True
         elif id(leaf) not in state and (
             is_estimator(leaf) or _numeric(leaf) is not None

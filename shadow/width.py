@@ -35,7 +35,7 @@ _LARGE = ("dot_general", "conv_general_dilated", "concatenate")
 
 
 def models_per_batch(algorithm: Algorithm, fixed: Examples) -> int:
-    """Return how many models to train at once on one device, a power of two.
+    """Return how many models to train at once on one device.
 
     For gradient descent on a CPU the activations of the batch may take twice a core's
     second-level cache: with mini-batches of 512 in different orders, one at a time is

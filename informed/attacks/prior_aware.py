@@ -54,17 +54,14 @@ class Evidence:
 
 
 def log_posterior(
-    evidence: Evidence,
-    privacy: PrivacyConfig,
-    log_prior: Float[np.ndarray, " candidates"] | None = None,
+    evidence: Evidence, privacy: PrivacyConfig
 ) -> Float[np.ndarray, "runs candidates"]:
-    """Compute the log posterior of each candidate, up to a constant.
+    """Compute the log posterior of each candidate, up to a constant; uniform prior.
 
     The most probable candidate is the optimal guess.
 
     Args:
       privacy: the clipping norm, noise and sampling of the training.
-      log_prior: log probability of each candidate before training; None: uniform.
     """
     assert privacy.clip_norm is not None
     variance = (privacy.noise_multiplier * privacy.clip_norm) ** 2
@@ -75,8 +72,7 @@ def log_posterior(
         exponent = _by_epoch(exponent, privacy.steps_an_epoch)
     elif q < 1:
         exponent = np.logaddexp(np.log1p(-q), np.log(q) + exponent)
-    total = exponent.sum(axis=1)
-    return total if log_prior is None else total + log_prior
+    return exponent.sum(axis=1)
 
 
 def _by_epoch(

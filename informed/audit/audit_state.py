@@ -63,7 +63,8 @@ class AuditState:
         """Take an attack's trial so far; keep it once a target is finished."""
         self.trials[trial.name] = trial
         if trial.finished is not None and trial.finished.any():
-            self.ledger.keep_trial(trial)
+            versions = {row.title: row.version for row in timetable.rows()}
+            self.ledger.keep_trial(trial, versions[trial.name])
 
     def record_bounds(self, bounds: dict[str, Any]) -> None:
         """Take what is known of noise and its bounds; write it to the ledger."""

@@ -167,7 +167,6 @@ def _identity(state: AuditState) -> dict[str, Any]:
         "accuracy": checked.accuracy,
         "scores": checks.digest(np.asarray(scores, np.float64)),
         "settings": settings,
-        "attacks": {row.name: row.version for row in timetable.rows()},
         "versions": {**records.versions(), **records.packages()},
     }
 
@@ -256,7 +255,7 @@ def _play(
     assert models is not None
     count = len(models.released)
     known: dict[str, Any] = {}
-    before = ledger.trial(row.title)
+    before = ledger.trial(row.title, row.version)
     if row.shadows and before is not None:  # of other shadow models: played again
         shadows = 0 if models.shadows is None else len(models.shadows)
         before = before if before.trainings == shadows else None

@@ -26,7 +26,7 @@ from informed.play import Trial
 from shadow import checks, files
 from shadow.threat import Reconstruction
 
-_FIELDS, _GUESS = "fields", "reconstruction/"
+_FIELDS, _VERSION, _GUESS = "fields", "version of attack", "reconstruction/"
 Arrays = Mapping[str, np.ndarray]
 
 
@@ -72,18 +72,19 @@ class Ledger:
         arrays = files.read_arrays(self.folder / f"{name}.npz")
         return arrays, json.loads(str(arrays.pop(_FIELDS)))
 
-    def keep_trial(self, trial: Trial) -> None:
-        """Write an attack's trial as a part, from which `trial` makes it again."""
+    def keep_trial(self, trial: Trial, version: int | str) -> None:
+        """Write a trial, from which `trial` makes it again; the attack's version."""
         fields, arrays = _apart(trial, "")
+        fields[_VERSION] = version
         if trial.reconstruction is not None:
             guess, more = _apart(trial.reconstruction, _GUESS)
             fields, arrays = fields | guess, arrays | more
         self.keep(_file_of(trial.name), arrays, **fields)
 
-    def trial(self, name: str) -> Trial | None:
-        """Return the trial of an attack; None: it isn't there."""
+    def trial(self, name: str, version: int | str) -> Trial | None:
+        """Return the trial of an attack; None: there is none of this version."""
         part = self.part(_file_of(name))
-        if part is None:
+        if part is None or part[1].pop(_VERSION, None) != version:
             return None
         arrays, fields = part
         values = fields | arrays

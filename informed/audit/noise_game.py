@@ -36,11 +36,11 @@ CANDIDATES = 4  # m, the records of which each model was trained on one
 # Noise multipliers to try, as multiples of the one in PRIVACY.
 _FACTORS = (0.1, 0.25, 1.0, 2.5)
 # In the place of no noise, which a mechanism doesn't take.
+_TINY = float(np.finfo(float).tiny)
 _NO_QUIET = (
     "no model could be trained without noise: where to look is learnt from noisy ones,"
     " and an attack that has others may do better"
 )
-_TINY = float(np.finfo(float).tiny)
 # Models per candidate: to fit the attack on, and to attack.
 LEARNT, PLAYED = 24, 20
 # Public records that are tried as guesses, at most.

@@ -43,12 +43,9 @@ class NamedAttack:
         if self.targets is not None:
             checks.integer("targets", self.targets, 0)
         checks.integer("known", self.known, 0)
-        if not isinstance(self.settings, self.row.settings):
-            raise checks.FieldError(
-                "settings",
-                f"Expected {{}} of {self.row.settings.__name__}, got"
-                f" {type(self.settings).__name__}.",
-            )
+        kind = self.row.settings
+        fits = isinstance(self.settings, kind)
+        checks.require("settings", self.settings, fits, f"to be a {kind.__name__}")
         if self.known and "known" not in self.row.uses:
             raise checks.FieldError("known", UNUSED.format(self.type))
 

@@ -1,4 +1,4 @@
-"""`Report`: the result of an audit or a run, to save as JSON, CSV or an HTML page.
+"""`Report`: the result of an audit or a run, to save as JSON or an HTML page.
 
 `audit_state` and `run_report` build reports, and `cli.audit_command` saves and reads
 them. `Report.values` has numbers, labels, names of columns and messages, and an error's

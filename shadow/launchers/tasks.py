@@ -40,6 +40,7 @@ _ALWAYS = (
     *("XLA_FLAGS", "JAX_PLATFORMS", compiled.VARIABLE),
     *("JAX_ENABLE_X64", "JAX_THREEFRY_PARTITIONABLE"),
 )
+_CARDS = "SHADOW_ON_CARDS"  # variable: A trains on cards in processes of its own
 _PART = 0.9  # of a card's memory for the workers that share it; CUDA needs the rest
 _LISTEN = 1.0  # seconds without news, after which stragglers are looked for
 _SEEN = 90.0  # seconds until a shared folder shows the files of all nodes
@@ -116,7 +117,7 @@ class Ray:
                 gpus = float(ray.cluster_resources().get("GPU", 0) > 0)
             run = f"{os.getpid()}-{time.time_ns()}"
             cards = any(s.factory.algorithm.capabilities.on_cards for s in stores)
-            task = _task(ray, self, gpus, on_cpu=cards or not gpus)
+            task = _task(ray, self, gpus, cards=cards)
             prepare_once = ray.put(prepare)  # once per node, not once per task
             if not self._slots(ray, gpus)():
                 print(
@@ -293,8 +294,8 @@ def module() -> Any:
         ) from error
 
 
-def _task(ray: Any, options: Ray, gpus: float, *, on_cpu: bool) -> Any:
-    """Return the remote function that trains a block, its JAX on the CPU or on GPUs."""
+def _task(ray: Any, options: Ray, gpus: float, *, cards: bool = False) -> Any:
+    """Return the remote function that trains a block; `cards`: not by this JAX."""
     variables = {
         name: os.environ[name]
         for name in (*options.forward, *_ALWAYS)
@@ -304,7 +305,9 @@ def _task(ray: Any, options: Ray, gpus: float, *, on_cpu: bool) -> Any:
     variables["LOKY_MAX_CPU_COUNT"] = str(options.cpus)  # for A that isn't batched
     if 0 < gpus < 1:
         variables["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{_PART * gpus:.4f}"
-    if on_cpu:
+    if cards:
+        variables[_CARDS] = "1"
+    elif not gpus:
         # Ray neither hides GPUs from a task without any nor limits threads.
         variables |= {"JAX_PLATFORMS": "cpu", "NPROC": str(options.cpus)}
     remote = ray.remote(max_calls=0, max_retries=0)(_make)
@@ -335,7 +338,9 @@ def _make(run: str, prepared: list[Any], number: int, block: int) -> str:
     if run not in _prepared:
         if compiled.VARIABLE in os.environ:
             compiled.keep_in(os.environ[compiled.VARIABLE])
-        if ray.get_gpu_ids():
+        if _CARDS in os.environ:
+            devices.cpu_only()  # another process has the card
+        elif ray.get_gpu_ids():
             reserved.require("Ray")
         elif os.environ.get("JAX_PLATFORMS") == "cpu":
             jax.config.update("jax_num_cpu_devices", int(os.environ["NPROC"]))

@@ -143,12 +143,8 @@ class JaxFunction(_Function):
             train = with_finite_slopes(self.train)
             trained = train(*joined(fixed, images, labels, jnp), draw.key)
         theta = jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(trained)])
-        if jnp.iscomplexobj(theta):
-            raise checks.FieldError(
-                "train",
-                "Expected {} to return real numbers, got complex ones. Return their"
-                " real and imaginary parts as two arrays.",
-            )
+        allowed = "to return real numbers (complex ones as two arrays)"
+        checks.require("train", theta.dtype, not jnp.iscomplexobj(theta), allowed)
         return theta
 
 

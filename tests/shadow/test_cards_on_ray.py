@@ -69,17 +69,10 @@ def test_the_part_of_a_card_is_a_part_of_its_memory(monkeypatch):
     monkeypatch.delenv("JAX_PLATFORMS", raising=False)
     monkeypatch.setenv("XLA_FLAGS", "--a")
     monkeypatch.setenv("MINE", "b")
-    # With a whole card and JAX on the CPU, the card is for another library.
-    for gpus, cpu, fraction in (
-        (0.25, False, "0.2250"),
-        (1.0, False, None),
-        (0.0, True, None),
-        (1.0, True, None),
-    ):
-        ray = tasks.Ray(forward=("MINE",))
-        task = tasks._task(Remote(), ray, gpus, on_cpu=cpu)
+    for gpus, fraction in ((0.25, "0.2250"), (1.0, None), (0.0, None)):
+        task = tasks._task(Remote(), tasks.Ray(forward=("MINE",)), gpus)
         variables = task.given["runtime_env"]["env_vars"]
         assert variables.get("XLA_PYTHON_CLIENT_MEM_FRACTION") == fraction
         assert variables["XLA_FLAGS"] == "--a", "bits rest on them"
         assert variables["MINE"] == "b"
-        assert variables.get("JAX_PLATFORMS") == ("cpu" if cpu else None)
+        assert variables.get("JAX_PLATFORMS") == (None if gpus else "cpu")

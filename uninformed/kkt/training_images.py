@@ -77,12 +77,9 @@ def load(config: PointsConfig, data_dir: str | None = None) -> VictimImages:
     Raises: FieldError: too few images of a class, on either side; unequal shares.
     """
     pool = sources.load(config.name, data_dir=data_dir)
-    if pool.images.shape[3] not in (1, 3):
-        raise checks.FieldError(
-            "name",
-            f"Expected {{}} to hold images of shape (height, width, 1 or 3 channels),"
-            f" got {pool.image_shape} in {config.name}.",
-        )
+    shape = pool.image_shape
+    allowed = "to hold images of shape (height, width, 1 or 3 channels)"
+    checks.require("name", shape, shape[2] in (1, 3), allowed)
     labels = pool.labels
     if config.classes == "binary":
         # CIFAR-10 of any version.

@@ -88,14 +88,18 @@ def reconstruct_sklearn(
     counts, scaled = np.unique(scaling.n_samples_seen_), scaling.transform(rows)
     of_these = counts.tolist() == [len(rows) + 1]
     target = scaler.read(scaling, rows) if of_these else None
-    if target is not None:
+    if target is not None and getattr(scaling, "var_", None) is not None:
+        # As many public rows have other variances.
+        variances = np.vstack([rows, target.value]).var(axis=0)
+        of_these = np.allclose(variances, scaling.var_, rtol=1e-3)
+    if target is not None and of_these:
         x = scaling.transform(target.value[None])
         label = linear.label_of(last, scaled, labels, x[0])
         return dataclasses.replace(target, y=label)
     note = ""
     if not of_these:
-        note = f" Its scaler is of {counts.max():g} rows; the known rows and one more"
-        note += f" are {len(rows) + 1}. Are the known rows all others?"
+        note = f" Its scaler is of {counts.max():g} other rows than the known ones and"
+        note += " one more. Are the known rows all others?"
     try:
         target = _of_model(last, scaled, labels, target_label)
     except ReconstructionImpossibleError as error:

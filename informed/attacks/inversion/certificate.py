@@ -18,7 +18,6 @@ import copy
 from collections.abc import Callable
 
 import numpy as np
-import scipy.linalg
 
 from informed.attacks.inversion import coordinates, gauss_newton, pixel_levels
 from informed.attacks.inversion.problem import (
@@ -28,6 +27,7 @@ from informed.attacks.inversion.problem import (
     Problem,
     Published,
 )
+from informed.attacks.inversion.retraining import Retraining
 from informed.attacks.inversion.weight_noise import Independent
 
 # Weakest directions that are tried together. With one more run they fill two batches.
@@ -231,33 +231,53 @@ def _made_up_for(
 
     It does for sums and functions of them: numbers of theta follow from each other, so
     known records that are wrong leave no residual. Records of the target's class are
-    moved, where its own pixels are unknown, and the target is solved for anew.
+    moved, where the target has room to make up for it, and the target is solved for
+    anew. Where moves have no effect, as in a validation split, more records are moved.
 
     Args:
       explains: whether the noise explains a difference from the published theta.
     """
-    labels, fixed = problem.space.labels, problem.runs.programs.fixed
-    alike = np.flatnonzero(fixed.labels == labels[-1])[:_MOVED]
-    alike = alike if len(alike) else np.arange(min(_MOVED, len(fixed)))
-    others = fixed.images.astype(np.float64)
-    before = others[alike]
-    move = np.random.default_rng(0).uniform(0.0, _MOVE, before.shape)
-    move *= np.where(before < np.mean(problem.known.range), 1.0, -1.0)
-    others[alike] += move * ~problem.space.black.reshape(images.shape).all(axis=0)
-    runs, rival, costs = problem.runs.knowing(others), images, [np.inf]
-    gram = slopes.matrix.T @ slopes.matrix + np.eye(slopes.matrix.shape[1])
-    factor = scipy.linalg.cho_factor(gram)
-    for _ in range(_CORRECTIONS):
-        apart = runs.thetas(rival[None], labels[None])[0] - problem.published.theta
+    space, known = problem.space, problem.runs.programs.fixed
+    labels, (low, high) = space.labels, problem.known.range
+    target, black = images[-1], space.black.reshape(images.shape)[-1]
+    alike = np.flatnonzero(known.labels == labels[-1])
+    alike = alike if len(alike) else np.arange(len(known))
+
+    def theta(runs: Retraining, images: np.ndarray) -> np.ndarray:
         problem.runs.runs += len(problem.runs.draw_numbers)
+        return runs.thetas(images[None], labels[None])[0] - problem.published.theta
+
+    for moved in (alike[:_MOVED], alike):
+        others = known.images.copy()
+        before = others[moved]
+        up = np.minimum(high - before, (target - low) / len(moved))
+        down = np.minimum(before - low, (high - target) / len(moved))
+        move = np.random.default_rng(0).uniform(size=before.shape) * ~black
+        move *= np.clip(np.maximum(up, down), 0, _MOVE) * np.where(up >= down, 1, -1)
+        others[moved] += move.astype(others.dtype)
+        runs = problem.runs.knowing(others)
+        apart = theta(runs, images)
+        if not explains(apart):
+            break
+    else:
+        return True
+    spectrum, rotation = np.linalg.eigh(slopes.matrix.T @ slopes.matrix)
+    rival, last = images, np.inf
+    for _ in range(_CORRECTIONS):
+        change = noise.whiten(apart)
+        cost = change @ change
+        if not np.isfinite(cost):
+            return True  # it can't be told
+        if cost > _STUCK * last:
+            return False
+        last = cost
+        along = rotation.T @ (slopes.matrix.T @ change)
+        step = rotation @ (along / (1 + np.maximum(spectrum, 0)))
+        moves = space.moves(step[None] @ slopes.directions)[0]
+        rival = rival - moves / max(1.0, np.abs(moves).max() / (high - low))
+        apart = theta(runs, rival)
         if explains(apart):
             return True
-        change = noise.whiten(apart)
-        costs.append(change @ change)
-        if costs[-1] > _STUCK * costs[-2]:
-            return False
-        step = scipy.linalg.cho_solve(factor, slopes.matrix.T @ change)
-        rival = rival - problem.space.moves(step[None] @ slopes.directions)[0]
     return True
 
 

@@ -71,7 +71,7 @@ class Programs:
         assert knowledge.algorithm is not None
         self.knowledge, self.width, self.rank = knowledge, width, rank
         self.algorithm, self.fixed = knowledge.algorithm, knowledge.fixed
-        self.images = self.fixed.images
+        self.images, self._quiet = self.fixed.images, self.algorithm.quiet()
         self.num_params = self.algorithm.layout(self.fixed)[-1].stop
         able = self.algorithm.capabilities
         start = knowledge.initialisation
@@ -123,12 +123,12 @@ class Programs:
     @functools.cached_property
     def quiet(self) -> Runs:
         """Runs without the noise of private training."""
-        return self._runs(self.algorithm.quiet(), many=False)
+        return self._runs(self._quiet, many=False)
 
     @functools.cached_property
     def many(self) -> Runs:
         """Runs without noise for many points at once, as fast as the factory's."""
-        return self._runs(self.algorithm.quiet(), many=True)
+        return self._runs(self._quiet, many=True)
 
     @functools.cached_property
     def noisy(self) -> Runs:

@@ -131,14 +131,6 @@ def test_the_posterior_of_allocation_nearly_meets_its_bound(sigma, rng):
     assert np.sum(other == chosen) <= right + 2 * np.sqrt(RUNS)
 
 
-def test_a_prior_that_is_not_uniform_helps(rng):
-    evidence, _, private = simulated(np.eye(2), 2.0)
-    log_prior = np.log([0.99, 0.01])
-    plain = prior_aware.log_posterior(evidence, private)
-    weighted = prior_aware.log_posterior(evidence, private, log_prior)
-    np.testing.assert_allclose(weighted - plain, np.tile(log_prior, (RUNS, 1)))
-
-
 @pytest.mark.parametrize("sampling", [1.0, pytest.param(0.5, marks=pytest.mark.slow)])
 def test_trained_models_give_their_target_away_within_the_bound(digits, sampling):
     """Real training: near the bound where little noise is added, never above."""

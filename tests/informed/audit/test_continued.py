@@ -128,7 +128,7 @@ def test_a_page_written_before_the_next_target_has_those_of_an_earlier_call(
     )
     state.subject = checked.subject
     state.ledger.open({})
-    state.ledger.keep_trial(begun)
+    state.ledger.keep_trial(begun, registry.find("inversion").version)
 
     def attempt(*arguments, **settings):
         pages.append({trial.name: trial for trial in state._all_trials()})

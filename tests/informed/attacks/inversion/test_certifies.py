@@ -87,9 +87,19 @@ def test_a_column_that_theta_does_not_tell_is_not_certified(hidden, rng):
         # Nor have copies and combinations of sums, though they are more numbers.
         (lambda rows, mix: jnp.concatenate([rows, rows], axis=1), 0.5),
         (lambda rows, mix: rows @ mix, 0.5),
+        (lambda rows, mix: jnp.tile(jnp.clip(rows, 0, 1), (1, 2)), 0.5),
         (None, 0.5),
     ],
-    ids=["unseen", "clipped", "mirrored", "sums", "copies", "combinations", "curved"],
+    ids=[
+        "unseen",
+        "clipped",
+        "mirrored",
+        "sums",
+        "copies",
+        "combinations",
+        "range",
+        "curved",
+    ],
 )
 def test_what_curvature_does_not_show_is_not_certified(sees, first, rng):
     values = rng.uniform(0.2, 0.8, size=(_KNOWN + 1, _COLUMNS))

@@ -21,6 +21,7 @@ KEY = jax.random.key(0)
 
 
 def sklearn_mlp(images, labels, seed):
+    assert images.dtype == np.float32, "as PyTorch needs it"
     model = MLPClassifier(
         (8,),
         activation="tanh",
