@@ -130,6 +130,7 @@ def _list(*, as_json: bool) -> None:
             "holds": found and found["holds"],
             "but": row.but,
             "command": command if row.measure else "",
+            "changed": results.changed(found) if found else [],
         }
         if as_json:
             print(json.dumps(values))

@@ -92,7 +92,8 @@ def _summaries() -> Iterator[str]:
             lines += ["| | claim | theirs | ours | size | holds |", "|" + "---|" * 6]
             lines += [
                 f"| {_link(row)} | {row.claim} | {values['theirs']} |"
-                f" {values['ours']} | {_size(values)} | {_held(row, values)} |"
+                f" {values['ours']} | {_size(values)} |"
+                f" {_held(row, values)}{' †' * bool(results.changed(values))} |"
                 for row, values in shown
             ]
             lines.append("")
@@ -140,6 +141,9 @@ def _section(row: Row, found: Mapping[str, Any]) -> Iterator[str]:
         f" {_time(about['seconds'])} on {about['device']}; commit {about['commit']},"
         f" jax {about['versions']['jax']}{_made(about)}."
     )
+    if changed := results.changed(found):
+        yield ""
+        yield f"† Changed since it was measured, by revision: {'; '.join(changed)}."
 
 
 def _size(found: Mapping[str, Any]) -> str:

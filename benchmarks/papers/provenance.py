@@ -3,12 +3,32 @@
 import subprocess
 from pathlib import Path
 
+from informed.attacks import registry
+from reconn import kernel, network
+from shadow import data, training
+from uninformed import bilevel, max_margin
+from uninformed.kkt import descent
+
 _ROOT = Path(__file__).resolve().parents[2]
 
 
 # Git writes the commit into it when it makes an archive; in a checkout it has a
 # placeholder.
 _ARCHIVED = Path(__file__).parent / "commit.txt"
+
+
+def revisions() -> dict[str, int]:
+    """The revisions of the components that measurements rest on."""
+    return {
+        "bilevel": bilevel.REVISION,
+        "data": data.REVISION,
+        "inversion": registry.find("inversion").revision,
+        "kernel": kernel.REVISION,
+        "kkt": descent.REVISION,
+        "max_margin": max_margin.REVISION,
+        "network": network.REVISION,
+        "training": training.REVISION,
+    }
 
 
 def commit() -> str:

@@ -64,6 +64,7 @@ def write(
             "device": device,
             "seconds": round(seconds, 1),
             "made_at": sorted(makers),
+            "revisions": provenance.revisions(),
             "versions": dict(packages),
         },
     }
@@ -75,6 +76,26 @@ def read(row: Row) -> Mapping[str, Any] | None:
     """What was found of a row; None: it was never measured."""
     file = _file(row)
     return json.loads(file.read_text()) if file.exists() else None
+
+
+def changed(found: Mapping[str, Any]) -> list[str]:
+    """The components of a row that have changed since, as "kernel 4, now 5".
+
+    A row of an informed adversary rests on data and training, and on the attacks that
+    its numbers name; one on weights alone on its attacks and victims.
+    """
+    then, now = found["provenance"]["revisions"], provenance.revisions()
+    parts = {"bilevel", "kkt", "max_margin"}
+    if found["paper"] == "balle":
+        text = json.dumps([found["lines"], found["ours"], found["verdict"]])
+        attacks = ("inversion", "kernel", "network")
+        parts = {"data", "training", *(name for name in attacks if name in text)}
+    # A component without a revision then was an earlier one.
+    return [
+        f"{name} {then.get(name, 'without a number')}, now {now[name]}"
+        for name in sorted(parts)
+        if then.get(name) != now[name]
+    ]
 
 
 def _plain(numbers: Numbers) -> dict[str, Any]:
