@@ -11,11 +11,10 @@ jax-privacy   `dataclasses.asdict` of `accounting.analysis.DpParams`, with
               "num_updates", the steps that were made, beside its fields
 
 `dp.from_event(plan.dp_event, relation="add_or_remove")` reads events of dp-accounting,
-such as an execution plan of jax-privacy has.
-An event names no neighbouring relation, and accountants differ in what "replace_one"
-doubles: here the sensitivity of Gaussian and Laplace noise. An event's noise_multiplier
-is taken as the noise's standard deviation (Laplace: scale) over the most that removing
-one record moves the sum.
+such as an execution plan of jax-privacy has. An event names no neighbouring relation,
+and accountants differ in what "replace_one" doubles: here the sensitivity of Gaussian
+and Laplace noise. An event's noise_multiplier is taken as the noise's standard
+deviation (Laplace: scale) over the most that removing one record moves the sum.
 
 `informed bound --from` and users call this. No history proves that batches were drawn
 as the library assumes, so the command prints every bound with its assumption. Settings

@@ -8,9 +8,9 @@ where a function says otherwise; `l2_of_mse` converts. An error equal to the thr
 eta counts as success. The prior is that of the target *given everything the adversary
 knows*: the fixed set, so that duplicates, or other pictures of the same person in it,
 raise kappa; and known parts of the target, such as its label or some of its columns
-(`given`, `gaussian_given`). An attack that knows more than kappa
-allows for may seem to violate a bound that holds. Every number of a record has to be
-finite: a record that is NaN is near to nothing, so it would make kappa too small.
+(`given`, `gaussian_given`). An attack that knows more than kappa allows for may seem to
+violate a bound that holds. Every number of a record has to be finite: a record that is
+NaN is near to nothing, so it would make kappa too small.
 
 Sources: Balle, Cherubin and Hayes 2022, Section VII; confidence bounds are derived.
 """

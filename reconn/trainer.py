@@ -71,9 +71,10 @@ def train(
         processes without a `workdir` or for a kernel, which one process fits.
       ValueError: fewer than three shadow models, or than method.models.
     """
-    for field, value, wanted in (("method", method, Method), ("view", view, View)):
-        fits = isinstance(value, wanted) and not isinstance(value, type)
-        checks.require(field, value, fits, f"to be a {wanted.__name__}")
+    fits = isinstance(method, Method)
+    checks.require("method", method, fits, "to be one, such as reconn.Kernel()")
+    fits = isinstance(view, View) and not isinstance(view, type)
+    checks.require("view", view, fits, "to be one, such as shadow.Layers()")
     if isinstance(models, Store) and models.manifest["role"] != "shadow":
         raise checks.FieldError(
             "models",

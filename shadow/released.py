@@ -72,8 +72,8 @@ def _parts(result: Any) -> list[Part]:
 def _holds_data(value: Any, module: Any, state: Collection[int]) -> bool:
     """Whether an attribute of a PyTorch module holds data that aren't in its state.
 
-    Single numbers and texts are settings, and so are a few, such as strides; names of
-    its parts are, too.
+    One number or text is a setting, and so are a few, such as strides, and names of
+    the module's parts.
     """
     leaves = jax.tree_util.tree_leaves(value)
     names = {*module._parameters, *module._modules}

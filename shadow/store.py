@@ -217,7 +217,7 @@ class Store(Blocks):
             first = random.randrange(len(missing)) if missing else 0
             todo, total = missing[first:] + missing[:first], len(self)
         else:
-            blocks = [int(block) for block in blocks]  # perhaps of NumPy
+            blocks = [checks.integer("blocks", block, 0) for block in blocks]
             for block in blocks:
                 checks.within("blocks", block, 0, self.num_blocks)
             todo = [block for block in blocks if block in rows_of]

@@ -24,8 +24,8 @@ from uninformed.landscape.runs import LandscapeConfig
 
 _PICTURES = ("maps.png", "curves.png", "images_bilevel.png")
 _METHODS = ("bilevel", "kkt")
-# The paper's |theta - theta*|^2 of Table 1.
 _DISTANCE = "squared distance of theta"
+# The paper's |theta - theta*|^2 of Table 1.
 _TABLE_1 = {
     "affine": {"noise": 1.1214e-3, "truth": 1.3888e-3, "partition": 2.9749e-3},
     "one_hidden": {"noise": 6.1157e-5, "truth": 1.7055e-3, "partition": 6.3629e-3},

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float
 SURE = 9.0
 # Share of a row's largest entry: a value with a larger error is only an estimate.
 PRECISION = 1e-6
+# What every certificate by levels assumes; see `Completion.premise`.
 PREMISE = "each of its values is one that the known rows' columns take"
 # The volume of a ball of radius r sqrt(m) in m dimensions is below this times r, to the
 # power of m (Stirling).

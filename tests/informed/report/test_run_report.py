@@ -71,9 +71,9 @@ def elsewhere(tmp_path_factory):
 def test_guesses_are_not_judged_by_other_models_that_lie_there(elsewhere, capsys):
     work, models = elsewhere
     assert "seed" in refused(capsys, "report", work)
-    found = json.loads(run(capsys, "report", work, f"--shadow={models}", "--json"))
-    found = found["attacks"]
-    assert found[0]["certified"] == found[0]["exact"]["successes"] == 2
+    report = json.loads(run(capsys, "report", work, f"--shadow={models}", "--json"))
+    attacks = report["attacks"]
+    assert attacks[0]["certified"] == attacks[0]["exact"]["successes"] == 2
 
 
 def test_an_attack_is_held_against_the_oracle_of_its_own_targets(elsewhere):
