@@ -1,5 +1,6 @@
 """A proxy before an S3 server that answers badly now and then."""
 
+import collections
 import http.client
 import random
 import socket
@@ -39,7 +40,9 @@ class FaultyProxy:
         self, endpoint: str, *, rate: float, faults=FAULTS, patience: float = 0.7
     ) -> None:
         counts = self.counts = dict.fromkeys((*faults, None), 0)
-        rng, lock, to = random.Random(2022), threading.Lock(), urlsplit(endpoint)
+        lock, to = threading.Lock(), urlsplit(endpoint)
+        # One generator per method: reads added to the store leave the faults of puts.
+        draws = collections.defaultdict(lambda: random.Random(2022))
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -49,7 +52,8 @@ class FaultyProxy:
                 body = self.rfile.read(length)
                 fault = None
                 with lock:
-                    if rng.random() < rate:  # in turn, so that each gets its share
+                    if draws[self.command].random() < rate:
+                        # In turn, so that none is missing.
                         fault = min(_possible(faults, self.command), key=counts.get)
                         counts[fault] += 1
                 if fault == "broken":

@@ -61,7 +61,9 @@ def test_findings_6_7_8_a_run_of_few_weights_in_few_bits(tmp_path, capsys, file)
         expected = int(np.isin(ids["test"], ids[part]).sum())
         assert found[part] == {"exact": 0, "near": expected}
     assert found["fixed"]["near"] + found["shadow"]["near"] > 0
-    sees = {row["name"]: row["sees"] for row in workdir.compared(tmp_path)["attacks"]}
+    sees = {
+        row["name"]: row["sees"] for row in workdir.report(tmp_path).values["attacks"]
+    }
     assert re.fullmatch(
         r"some layers, 10 of \d+ weights in bfloat16 \(output/b\)", sees["reconn"]
     )
