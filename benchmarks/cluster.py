@@ -33,7 +33,8 @@ import psutil
 
 import shadow
 from benchmarks.developers import developer
-from shadow.launchers import local, tasks
+from shadow.launchers import tasks
+from shadow.launchers.launch import local
 from shadow.launchers.tasks import Ray
 
 FIXED, BLOCK = 300, 32
@@ -104,7 +105,7 @@ def by_processes(count: int, blocks: int) -> float:
 def _alone(clock: multiprocessing.Queue, blocks: int) -> None:
     os.environ["NPROC"] = "1"
     with tempfile.TemporaryDirectory() as folder:
-        local.run(
+        local(
             functools.partial(prepare, folder, blocks),
             progress=False,
             on_block=lambda: clock.put(time.monotonic()),
@@ -124,7 +125,7 @@ def disturbed(blocks: int, kills: int) -> dict[str, object]:
         tempfile.TemporaryDirectory() as peaceful,
         tempfile.TemporaryDirectory() as folder,
     ):
-        local.run(functools.partial(prepare, peaceful, blocks), progress=False)
+        local(functools.partial(prepare, peaceful, blocks), progress=False)
         done = {"workers_killed": 0, "nodes_lost": 0}
         with cluster(2) as found:
             node = found.add_node(num_cpus=1)

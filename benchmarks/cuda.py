@@ -93,8 +93,7 @@ def card() -> Mesh:
         )
     except Exception as error:
         raise ImportError(
-            "XLA's compiler for NVIDIA's cards isn't installed:"
-            " pip install 'informed-adversary[gate]'."
+            "XLA's compiler for NVIDIA's cards isn't installed: pip install '.[gate]'."
         ) from error
     return Mesh(np.array(found.devices[:1]), ("rows",))
 
@@ -353,8 +352,6 @@ ROWS: dict[str, Row] = {
     "CNN 5,000": factory("cnn", 5000),
     "CNN 5,000 whole": factory("cnn", 5000, form="whole"),
     "CNN 5,000 Toom-Cook": factory("cnn", 5000, form="toom-cook"),
-    "CNN 5,000 convolutions": factory("cnn", 5000, form="convolutions"),
-    "CNN 5,000 one by one": factory("cnn", 5000, form="one-by-one"),
     "CNN 50,000": factory("cnn", 50_000),
     "CNN 5,000 batches of 128": factory("cnn", 5000, batch_size=128),
     "CNN 5,000 private": factory("cnn", 5000, privacy=_PRIVATE),

@@ -1,7 +1,7 @@
 """Speed of the shadow-model factory, against the machine and against PyTorch.
 
     python -m benchmarks.factory              one JSON line
-    pip install 'informed-adversary[bench]'   adds PyTorch's times
+    pip install '.[bench]'   adds PyTorch's times
 
 The work: MNIST-shaped images, fixed set of 1,000, the victim and training of Table V
 (784-10-10, ELU, full-batch gradient descent with momentum, 100 epochs). Images are

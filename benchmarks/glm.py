@@ -31,7 +31,7 @@ from sklearn.preprocessing import StandardScaler
 
 import informed
 import shadow
-from informed.attacks.closed_form import reconstruct
+from informed.attacks.closed_form import linear, theorems
 
 TIGHT = {"solver": "newton-cholesky", "tol": 1e-13, "max_iter": 1000}
 
@@ -95,6 +95,16 @@ def at_defaults(targets: int) -> dict[str, dict[str, int]]:
 def relative_error(found: np.ndarray, truth: np.ndarray) -> float:
     """|found - truth| / |truth|."""
     return float(np.linalg.norm(found - truth) / np.linalg.norm(truth))
+
+
+def reconstruct(
+    model: Any, known: np.ndarray, labels: np.ndarray
+) -> theorems.GlmReconstruction:
+    """Theorem 1 of Balle et al. 2022 on a fitted estimator, without a refit."""
+    theorems.check_shapes(np.atleast_2d(model.coef_), known, labels)
+    objective, quotient = linear.likeliest(model, known, labels)
+    label = linear._label(model, np.asarray(labels), quotient.label)
+    return theorems.judge(objective, quotient, y=label)
 
 
 def art_reconstruct(model: Any, known: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -227,16 +227,8 @@ def dual(
     return _valid(log_kappa, np.reshape(flat, log_kappa.shape))
 
 
-def log_complement(log_probability: Numbers) -> Logs:
-    """Return log(1 - p) from log p, accurate at both ends.
-
-    Raises: ValueError: log p > 0, or NaN.
-    """
-    log_probability = domain.log_probability("log_probability", log_probability)
-    return _log_complement(log_probability)
-
-
 def _log_complement(log_probability: Logs) -> Logs:
+    """Return log(1 - p) from log p, accurate at both ends."""
     with np.errstate(divide="ignore"):
         return np.where(
             log_probability > -np.log(2),

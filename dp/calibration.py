@@ -161,6 +161,8 @@ def _design(
 ) -> tuple[Callable[..., Run], Gaussian]:
     """Return (sigma -> mechanism, full batches with sigma 1, which protect no more)."""
     design: Callable[..., Run]
+    if not isinstance(batches, Batches | None):
+        raise domain.FieldError("batches", f"Expected {{}} as dp.Batches: {batches!r}.")
     if batches is None:
         most = domain.integer("steps", steps, 1)
         q = float(domain.share("sampling_probability", probability))

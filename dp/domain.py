@@ -26,6 +26,9 @@ class FieldError(ValueError):
         super().__init__(message.replace("{}", field, 1))
         self.field, self.message = field, message
 
+    def __reduce__(self) -> tuple[type, tuple[str, str]]:  # process pools pickle it
+        return type(self), (self.field, self.message)
+
     def within(self, place: str) -> "FieldError":
         """Return the same error of the field `place.field`."""
         return FieldError(f"{place}.{self.field}", self.message)
@@ -166,8 +169,11 @@ def as_many(field: str, value: np.ndarray, other: str, others: np.ndarray) -> No
 
 def integer(field: str, value: Any, bound: int) -> int:
     """Return an integer >= bound that float64 holds exactly, or raise FieldError."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise FieldError(field, f"Expected {{}} to be an integer, got {value!r}.")
+    # Products of NumPy's smaller and unsigned integers overflow silently.
+    if isinstance(value, bool) or not isinstance(value, int | np.int64):
+        raise FieldError(
+            field, f"Expected {{}} to be an int (or np.int64), got {value!r}."
+        )
     require(field, value, value >= bound, f">= {bound}")
     require(field, value, value <= 2**53, "<= 2^53, which float64 counts up to")
     return int(value)

@@ -185,7 +185,6 @@ def clipped_sum_traced(
     Raises: ValueError: clip_norm isn't > 0 and finite, or the weights have
       another length.
     """
-    domain.finite_above("clip_norm", clip_norm, 0)
     examples = jax.tree.map(jnp.asarray, examples)  # their rows are taken in a loop
     first = jax.tree.map(lambda values: values[0], examples)
     gradients = Gradients(loss, params, first)

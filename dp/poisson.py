@@ -19,9 +19,7 @@ from dp import bounds, domain, loss_grid
 from dp.domain import Number, Numbers
 from dp.loss_grid import Distribution
 
-# Spacings of grids of the privacy loss, in nats, and their errors: 4e-6 and 1e-4.
-# Mechanisms take the first, quick tests the second.
-FINE, COARSE = 2e-4, 1e-3
+FINE = 2e-4  # spacing of grids of the privacy loss, in nats; error 4e-6 (1e-4 at 1e-3)
 # Beyond, dp-accounting's powers of a distribution take minutes; bounds by Renyi
 # divergences and full batches, which take no time, decide.
 _MOST_STEPS = 10**7
@@ -166,7 +164,7 @@ def never_sampled(log_kappa: Numbers, probability: Number, steps: int) -> bounds
     log_kappa = domain.log_probability("log_kappa", log_kappa)
     probability = float(domain.share("probability", probability))
     never = _never(probability, domain.integer("steps", steps, 1))
-    log_gamma = bounds.log_complement(never + bounds.log_complement(log_kappa))
+    log_gamma = bounds._log_complement(never + bounds._log_complement(log_kappa))
     return np.where(np.isneginf(log_kappa), log_kappa, log_gamma)
 
 

@@ -9,7 +9,6 @@ make some. `relation` is the neighbouring relation that the numbers were compute
 import abc
 import dataclasses
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -98,11 +97,8 @@ class PureDP(_Pairs):
         return np.array([float(self.eps)]), np.zeros(1)
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """Return the bound of Corollary 3, and a sharper one (`bounds.pure`)."""
-        return {
-            "pure": bounds.pure(log_kappa, self.eps, self.relation),
-            "Corollary 3": bounds.corollary_3(log_kappa, self.eps),
-        }
+        """Return `bounds.pure`, which is never above Corollary 3."""
+        return {"pure": bounds.pure(log_kappa, self.eps, self.relation)}
 
     def _tests(self, log_rates: np.ndarray) -> Bounds:
         # Under "replace_one", gamma rests on odds of a prior, which a test hasn't.
@@ -132,21 +128,16 @@ class RenyiDP(Guarantee):
         domain.as_many("epsilons", epsilons, "orders", orders)
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """Return Theorem 2 and the binary form, each at its best order."""
+        """Return the binary form at its best order, which is never above Theorem 2."""
         log_kappa = np.asarray(log_kappa, float)
         orders, epsilons = np.array(self.orders, float), np.array(self.epsilons, float)
         usable = np.isfinite(epsilons)
+        if not usable.any():
+            return {"binary Renyi": np.zeros(log_kappa.shape)}
         shape = (-1, *[1] * log_kappa.ndim)
-
-        def least(bound: Callable[..., bounds.Logs], of: np.ndarray) -> np.ndarray:
-            if not of.any():
-                return np.zeros(log_kappa.shape)
-            some = orders[of].reshape(shape), epsilons[of].reshape(shape)
-            return np.asarray(bound(log_kappa[None], *some).min(axis=0))
-
+        curve = orders[usable].reshape(shape), epsilons[usable].reshape(shape)
         return {
-            "binary Renyi": least(bounds.binary_renyi, usable),
-            "Theorem 2": least(bounds.renyi, usable & (orders > 1)),
+            "binary Renyi": bounds.binary_renyi(log_kappa[None], *curve).min(axis=0)
         }
 
     def epsilon(self, delta: Number) -> float:

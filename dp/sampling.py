@@ -66,9 +66,8 @@ class Batches:
             raise domain.FieldError(
                 "sampling",
                 "{} = 'weighted' has no bound from records and batch: some records are"
-                " drawn more often than batch / records, and those are protected less."
-                " If every record joins a step independently and in secret, give steps"
-                " and the sampling_probability of the record that is drawn most.",
+                " drawn more often. If every record joins a step independently and in"
+                " secret, give steps and the sampling_probability of the likeliest.",
             )
         domain.choice("sampling", self.sampling, SAMPLINGS)
         domain.integer("epochs * steps an epoch", self.steps, 1)
@@ -118,7 +117,7 @@ class Batches:
                 steps=self.steps,
                 relation=relation,
             )
-        if relation == "add_or_remove":
+        if relation == "add_or_remove" and self.batch < self.records:
             raise domain.FieldError(
                 "relation",
                 "Expected {} to be zero_out or replace_one where batches are shuffled,"

@@ -72,7 +72,8 @@ class Pure:
 def require(module: Any, method: str, wanted: str) -> None:
     """Raise FieldError unless it is a function, a pair, or has this method."""
     pair = isinstance(module, tuple) and len(module) == 2
-    if not (callable(module) or pair or hasattr(module, method)):
+    called = not isinstance(module, type)  # reconn.mlp(), not reconn.mlp
+    if not (called and (callable(module) or pair or hasattr(module, method))):
         raise checks.FieldError(
             "module", f"Expected {{}} to be {wanted}, got {module!r}."
         )

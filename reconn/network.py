@@ -107,11 +107,12 @@ class Network(Method):
             "a Haiku function, a pair (init, apply) or a builder such as reconn.mlp()",
         )
         name = getattr(self.optimiser, "__name__", "")
-        if name and getattr(self.optimiser, "__module__", "").startswith("optax."):
-            raise checks.FieldError(  # a function of optax, not what it returns
+        package = getattr(self.optimiser, "__module__", "").split(".")[0]
+        if name and package in ("optax", "reconn"):  # a function, not what it returns
+            raise checks.FieldError(
                 "optimiser",
-                f"Expected {{}} to be an optimiser: call optax.{name} with its"
-                f" learning rate, such as optax.{name}(1e-3).",
+                f"Expected {{}} to be an optimiser: call {package}.{name} with its"
+                f" learning rate, such as {package}.{name}(learning_rate=1e-3).",
             )
         if not (callable(self.optimiser) or hasattr(self.optimiser, "update")):
             raise checks.FieldError(

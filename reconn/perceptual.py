@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 SMALLEST = 32  # pixels; AlexNet's second pooling leaves nothing of smaller images
-_EXTRA = "pip install 'informed-adversary[lpips]'"
+_EXTRA = "pip install '.[lpips]'"
 # Mean and deviation by which LPIPS standardises colours of pixels in [-1, 1].
 _SHIFT = (-0.030, -0.088, -0.188)
 _SCALE = (0.458, 0.448, 0.450)

@@ -54,6 +54,7 @@ class Steps:
         self.batches, self.placement = batches, placement
         inputs, images = batches.arrays
         self.init_key, order_key, self.dropout_key = jax.random.split(key, 3)
+        self._key_kind = jax.random.key_impl(key)
         order_keys = jax.vmap(jax.random.fold_in, (None, 0))(
             order_key, jnp.arange(epochs)
         )
@@ -189,7 +190,7 @@ class Steps:
     ) -> tuple[dict[str, Any], Array]:
         """Take one step on a batch; return the new state, and the loss."""
         (inputs, images), terms = batch, self.loss
-        key = jax.random.wrap_key_data(key_data)
+        key = jax.random.wrap_key_data(key_data, impl=self._key_kind)
         judge, discriminator = moving.get("discriminator"), self._discriminator
 
         def loss(params: Any) -> tuple[Array, Array]:

@@ -75,6 +75,8 @@ def train(
     checks.require("method", method, fits, "to be one, such as reconn.Kernel()")
     fits = isinstance(view, View) and not isinstance(view, type)
     checks.require("view", view, fits, "to be one, such as shadow.Layers()")
+    fits = isinstance(models, Store | ShadowModels)
+    checks.require("models", models, fits, "to be a shadow.Store or ShadowModels")
     if isinstance(models, Store) and models.manifest["role"] != "shadow":
         raise checks.FieldError(
             "models",
@@ -98,6 +100,8 @@ def train(
         "models": models.fingerprint(),
         "view": {"fingerprint": view.fingerprint(), "what": view.what},
     }
+    if (kind := str(jax.random.key_impl(key))) != "threefry2x32":
+        run["key"] = [kind, *run["key"]]
     if isinstance(models, Store):  # so that a refusal names the field that differs
         theta_0 = models.manifest["sha256"].get("initialisation")
         run["store"] = {**models.manifest["configuration"], "theta_0": theta_0}

@@ -453,8 +453,8 @@ class Blocks:
         """Raise unless the place still holds the store that was opened."""
         there = None
         with contextlib.suppress(NotMadeError):
-            there = manifests.read(self.place)["fingerprint"]
-        if there != self.fingerprint():
+            there = manifests.read(self.place)
+        if there != self.manifest:
             raise ConfigurationMismatchError(
                 f"The store {self.place} was replaced by one of another configuration"
                 " while this worker was at it; its block is not committed."

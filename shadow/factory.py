@@ -114,7 +114,7 @@ class Factory:
             return None
         return self.algorithm.own_key(_public_keys(self.key)[1])
 
-    @functools.cached_property
+    @property
     def identity(self) -> dict[str, Any]:
         """All that decides the models' weights beside their data; JSON-able.
 
@@ -308,8 +308,8 @@ class Factory:
         if diverged.any():
             raise FloatingPointError(
                 f"Training diverged for {diverged.sum()} of {len(trained)} {self.role}"
-                f" models, such as number {ids[diverged.argmax()]}. Lower"
-                " learning_rate."
+                f" models, such as number {ids[diverged.argmax()]}. Take smaller"
+                " steps, or leave these targets out."
             )
         return trained
 
@@ -319,7 +319,9 @@ class Factory:
         victim = getattr(self.algorithm, "victim", None)
         if victim is None or victim.groups is not None:
             return False
-        params, images = victim.init(jax.random.key(0)), self.fixed.images[[0, -1]]
+        rng = np.random.default_rng(0)  # logits of theta_0 may all be zero
+        params = victim.unflatten(rng.normal(size=victim.num_params).astype(np.float32))
+        images = rng.random((2, *victim.image_shape), np.float32)
         alone, beside = (
             np.asarray(victim.apply(params, images[:n]))[0] for n in (1, 2)
         )

@@ -37,8 +37,8 @@ _DIMENSIONS = {
 }
 _POSITIONS = ("fixed_indices", "shadow_indices", "test_indices")
 MAKE_AGAIN = (
-    f"Delete its {MANIFEST} and make the store again with its configuration; blocks"
-    " that are committed stay."
+    f"Delete its {MANIFEST} and make the store again with its configuration and"
+    " theta_0; blocks that are committed stay."
 )
 
 
@@ -60,6 +60,12 @@ def of(
         checks.choice("positions", name, _POSITIONS)
     fixed, role = factory.fixed, factory.role
     layout = factory.algorithm.layout(fixed)
+    derived = {*factory.identity, "num_models", "block_size", "content"}
+    if taken := derived & set(configuration):
+        raise checks.FieldError(
+            "configuration",
+            f"Expected {{}} without {', '.join(sorted(taken))}, which stores derive.",
+        )
     configuration = {**configuration, **factory.identity}
     record = Record.of(
         {

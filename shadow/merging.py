@@ -31,7 +31,6 @@ def merge(
         raise ValueError("Expected at least one store to take blocks from, got none.")
     for source in sources[1:]:
         source.require(sources[0].record)
-        sources[0].require(source.record)
         source.require_theta_0(sources[0])
     store = Store.create_like(into, sources[0])
     missing = set(store.missing())

@@ -92,8 +92,6 @@ def _many(
     def one(images: Array, labels: Array, run: Array) -> Array:
         return algorithm(fixed, images, labels, draw(run))  # type: ignore[return-value]
 
-    if algorithm.capabilities.one_by_one:
-        return jax.lax.map(lambda row: one(*row), (images, labels, runs))
     return jax.vmap(one)(images, labels, runs)
 
 

@@ -30,7 +30,7 @@ from typing import Any, TypeAlias, TypeVar
 from shadow import checks, files
 
 SCHEMES = ("s3", "gs", "az", "memory")
-_EXTRA = "pip install 'informed-adversary[bucket]'"
+_EXTRA = "pip install '.[bucket]'"
 _ABANDONED = 3600.0  # seconds without a write, after which a file's writer is dead
 _TRIES = 9
 _FIRST_PAUSE = 0.1  # seconds; doubles, with jitter, to half a minute in all
@@ -335,7 +335,8 @@ def at(address: Address) -> Place:
         return address
     scheme, separator, rest = str(os.fspath(address)).partition("://")
     if not separator:
-        if scheme.partition(":/")[0] in SCHEMES:
+        head, slash, _ = scheme.partition(":/")
+        if slash and head in SCHEMES:
             raise ValueError(
                 f"Expected a string, such as s3://bucket/prefix, got {address!r}, which"
                 " has one slash: a Path drops the other."

@@ -55,7 +55,7 @@ class NotMadeError(FileNotFoundError, RuntimeError):
       by: the stage that makes it: "shadow", "train", "attack", ...
     """
 
-    def __init__(self, message: str, *, by: str) -> None:
+    def __init__(self, message: str, *, by: str = "") -> None:
         super().__init__(message)
         self.by = by
 

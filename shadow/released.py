@@ -132,7 +132,8 @@ def unread(result: Any) -> list[str]:
             fitted = any(name.endswith("_") for name in vars(member))
             floats = any(_fitted(inside) for inside in members(member))
             odd = any(map(_is_odd, vars(member).values()))
-            models = hasattr(member, "predict") and fitted and not floats
+            answers = hasattr(member, "predict") or hasattr(member, "score_samples")
+            models = answers and fitted and not floats
             if models or odd or _hides(member) or hasattr(member, "_predictors"):
                 names.append(type(member).__name__)
     return sorted(set(names))

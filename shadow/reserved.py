@@ -13,7 +13,7 @@ from shadow import devices
 
 # Variables that Slurm sets where a job has GPUs.
 _OF_SLURM = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
-INSTALL = "pip install 'informed-adversary[cuda12]' (or cuda13); see docs/clusters.md"
+INSTALL = "pip install '.[cuda12]' (or cuda13); see docs/clusters.md"
 
 
 class NoAcceleratorError(RuntimeError):

@@ -160,7 +160,7 @@ def _tfds(name: str) -> Any:
         raise ImportError(
             f"The data set {name!r} is neither {', '.join(_SOURCES)} nor a file or"
             " folder. Those of TFDS need the extra: pip install"
-            " 'informed-adversary[data]'."
+            " '.[data]'."
         ) from error
     return tensorflow_datasets
 
@@ -198,7 +198,7 @@ def _prepared_folder(name: str, root: Path) -> Path:
     raise FileNotFoundError(
         f"The data set {name!r} is not prepared: looked in {root / path}. Set"
         " TFDS_DATA_DIR to a folder that holds it, or prepare it once (needs network"
-        " and `pip install 'informed-adversary[data,download]'`): python -c"
+        " and `pip install '.[data,download]'`): python -c"
         f" \"import tensorflow_datasets as t; t.builder('{name}', data_dir='{root}',"
         " file_format='array_record').download_and_prepare()\""
     )

@@ -157,11 +157,6 @@ class Store(Blocks):
         store._factory, store._targets = factory, targets
         return store
 
-    def filled_by(self, factory: Factory) -> "Store":
-        """Return this store with another factory. Raises: as `made_by`."""
-        assert self._targets is not None
-        return self.made_by(factory, self._targets)
-
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the address, so that workers in other processes open it again."""
         place, versions = str(self.place), self.versions()
@@ -202,6 +197,7 @@ class Store(Blocks):
         """
         factory, targets = self.factory, self._targets
         assert targets is not None
+        self._require_made_of(factory, targets)  # neither was changed since
         if launcher is not None:
             if blocks is not None:
                 raise ValueError(

@@ -127,6 +127,11 @@ class Knowledge:
     seeds: SeedFamily | None = None
     known: Known | None = None
 
+    def __post_init__(self) -> None:
+        for field in ("initialisation", "labels"):
+            if (value := getattr(self, field)) is not None:
+                object.__setattr__(self, field, np.asarray(value))
+
     def require(self, release: Release, *needed: str) -> None:
         """Raise unless an attack's needed fields are known and fit the release.
 
@@ -144,6 +149,9 @@ class Knowledge:
                     f"Expected {{}} of {expected} parameters, those of this victim, got"
                     f" {params}.",
                 )
+        if self.labels is not None and fixed is not None:
+            known = (self.labels >= 0) & (self.labels < fixed.num_classes)
+            checks.require("labels", self.labels, known, f"below {fixed.num_classes}")
         per_release = {"labels": self.labels}
         if self.initialisation is not None and self.initialisation.ndim == 2:
             per_release["initialisation"] = self.initialisation
@@ -177,7 +185,7 @@ class Reconstruction:
       labels: (releases,), where the attack recovers them.
       residuals: (releases,), squared residual of theta that the guess leaves, where the
         attack computes it.
-      certified: (releases,) bool, whether the attack itself says the guess is exact;
+      certified: (releases,) bool, whether the attack itself says the image is exact;
         where `exact_if_levels` is set too, on that condition.
       exact_if_levels: (releases,) bool, whether the guess is exact if the target's
         pixels are among the levels of the images that the adversary knows.

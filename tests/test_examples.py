@@ -18,7 +18,7 @@ from informed import cli
 from informed.attacks import registry
 from informed.attacks.attack_row import Material
 from informed.experiment.training_settings import TrainingConfig
-from shadow.launchers import local, table
+from shadow.launchers import launch, table
 from shadow.victims import architectures
 
 ROOT = Path(__file__).parent.parent
@@ -153,7 +153,7 @@ def test_the_version_of_a_victim_is_its_source_where_none_is_named(monkeypatch):
 
 
 def test_a_new_launcher_tries_again(tmp_path, monkeypatch, capsys):
-    failing, run = iter((True, False)), local.run
+    failing, run = iter((True, False)), launch.local
 
     def now_and_then(prepare, **given):
         if next(failing):
@@ -161,7 +161,7 @@ def test_a_new_launcher_tries_again(tmp_path, monkeypatch, capsys):
         run(prepare, **given)
 
     monkeypatch.setattr(table, "_ROWS", dict(table._ROWS))
-    monkeypatch.setattr(local, "run", now_and_then)
+    monkeypatch.setattr(launch, "local", now_and_then)
     command = [
         "shadow",
         f"--config={ROOT / 'examples' / 'new_launcher.py'}",

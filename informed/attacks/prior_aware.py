@@ -13,7 +13,7 @@ gradient, if it took part, plus noise. Candidate i, with clipped gradient g_i, h
 and the exact log posterior, up to a constant, is log prior + a sum: over steps of x_i,
 with full batches; of log(1 - q + q e^x_i), if the target takes part with probability q;
 over epochs of log mean e^x_i, if it joins one random step of each. The score of Hayes
-et al. (`published_score`, of full batches) leaves out n_i.
+et al. (the sum of a over all steps, of full batches) leaves out n_i.
 
 With a uniform prior on m candidates, success can't exceed the bound of kappa = 1/m:
 `benchmarks/noisy_gradients.py` compares them. Runs and audits don't play this attack.
@@ -87,11 +87,6 @@ def _by_epoch(
     whole[:, :made] = exponent
     by_epoch = whole.reshape(runs, -1, steps, candidates)
     return special.logsumexp(by_epoch, axis=2) - np.log(steps)
-
-
-def published_score(evidence: Evidence) -> Float[np.ndarray, "runs candidates"]:
-    """Compute the published score of full batches: the sum of a over all steps."""
-    return evidence.products.sum(axis=1)
 
 
 def play(

@@ -151,6 +151,10 @@ def _identity(state: AuditState) -> dict[str, Any]:
     del settings["minutes"]
     privacy = audited.contract.privacy
     scores: Any = 0.0
+    noisy = None
+    if privacy is not None and audited.contract.noisy:  # the default may not run it
+        one = audited.split.test.take(np.arange(1))
+        noisy = checks.digest(audited.factory("released", noise=1.0).train(one))
     if audited.answering:
         shown = audited.held_out.images
         scores = audited.call(answers=True).answers(checked.returned, shown)
@@ -166,6 +170,7 @@ def _identity(state: AuditState) -> dict[str, Any]:
         "weights": checks.digest(engine.theta_of(checked.returned)),
         "accuracy": checked.accuracy,
         "scores": checks.digest(np.asarray(scores, np.float64)),
+        "noisy": noisy,
         "settings": settings,
         "versions": {**records.versions(), **records.packages()},
     }
@@ -362,18 +367,18 @@ def check(
     label: str | None = None,
     data_dir: str | None = None,
     progress: Progress = lambda _: None,
-    settings: AuditConfig | None = None,
     limit: float = float("inf"),
     predict: Callable | None = None,
     privacy: Mapping[str, Any] | None = None,
     version: str | None = None,
+    **config: Any,
 ) -> Preflight:
     """Return the result of the pre-flight alone; arguments as for `audit`.
 
     Args:
       limit: time limit of the whole audit, in seconds; the pre-flight uses a share.
     """
-    settings = AuditConfig() if settings is None else settings
+    settings = checks.build(AuditConfig, config, "audit")
     terms = contract.load_training(
         train, predict=predict, privacy=privacy, version=version
     )
@@ -401,6 +406,7 @@ def load(
         if len(source) != 2:
             raise ValueError(f"Expected data = (images, labels), got {len(source)}.")
         images, labels = map(np.asarray, source)
+        checks.require("labels", labels.shape, labels.ndim == 1, "as one per record")
         if images.ndim != 2:
             images = images[..., None] if images.ndim == 3 else images
             if labels.dtype.kind not in "iub" or not labels.size:

@@ -80,8 +80,6 @@ class Contract:
       predict: (released, images) -> scores (examples, classes), or None.
       privacy: PRIVACY, the declared DP-SGD; None: training declares none.
       noisy: whether `train` takes the keyword `noise_multiplier`.
-      default_noise: default value of that keyword; None: there is none, or it isn't a
-        number.
       shipped_noise: the noise multiplier of released models, by `declared`; None:
         PRIVACY is missing.
       version: a hash of the source, or the user's name for it.
@@ -93,7 +91,6 @@ class Contract:
     predict: Callable | None = None
     privacy: Mapping[str, Any] | None = None
     noisy: bool = False
-    default_noise: float | None = None
     shipped_noise: float | None = None
     version: str
 
@@ -146,7 +143,7 @@ def load_training(
         train: Callable = InFile(str(file), name, content)
         if predict is None and hasattr(module, "predict"):
             predict = InFile(str(file), "predict", content)
-        privacy = privacy or getattr(module, "PRIVACY", None)
+        privacy = getattr(module, "PRIVACY", None) if privacy is None else privacy
         title, version = f"{file.name}:{name}", version or content
     else:
         train = function = where
@@ -165,7 +162,6 @@ def load_training(
         predict=predict,
         privacy=privacy,
         noisy=noise is not None,
-        default_noise=default_noise,
         shipped_noise=shipped,
         version=version or foreign.source_hash(function),
     )

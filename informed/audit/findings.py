@@ -170,8 +170,8 @@ def of_estimator(returned: Any) -> Finding | None:
         )
     return Finding(
         level="weakens",
-        what=f"{name} may store training records or statistics of them, and no attack"
-        " here looks at more than its arrays of floats",
+        what=f"{words.UNREAD} more of {name} than its arrays of floats; it may store"
+        " training records or statistics of them",
         remedy="release coefficients or predictions, not the estimator",
     )
 

@@ -385,7 +385,7 @@ class _Questions:
                 "draw the noise from the key, or take PRIVACY out",
             )
         if contract.noisy and self.deterministic and self.affords(2):
-            noise = 10.0 * (contract.default_noise or 1.0)
+            noise = 10.0 * (contract.shipped_noise or 1.0)
             more = self.probe.at(self.subject.position, noise)(self.data)[1]
             same = self.probe.at(self.subject.position)(self.data)[1]
             if np.array_equal(more, same):

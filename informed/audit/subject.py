@@ -293,11 +293,11 @@ def prepare(
     distinct = len(np.unique(examples.images.reshape(len(examples), -1), axis=0))
     if fixed is None:
         fixed = min(_LARGEST_FIXED, distinct // 2)
-    rest = distinct - fixed - targets
-    if fixed < 1 or rest < 2 * examples.num_classes:
+    rest, least = distinct - fixed - targets, max(5, 2 * examples.num_classes)
+    if fixed < 1 or rest < least:
         raise ValueError(
             f"Expected enough different examples for the fixed set ({fixed}), {targets}"
-            f" targets and at least {2 * examples.num_classes} public ones; there are"
+            f" targets and at least {least} public ones; there are"
             f" {distinct}. Set --fixed or --targets lower."
         )
     kept = max(1, min(_HELD_OUT, rest // 4))

@@ -74,7 +74,7 @@ def _audit(arguments: argparse.Namespace) -> None:
     settings["skip"] = tuple(arguments.skip)
     config = AuditConfig(**settings)
     if arguments.check:
-        _check(arguments, config)
+        _check(arguments, settings)
         return
     began = arguments.started
     folder = Path(f"{arguments.out[0]}.parts") if arguments.out else None
@@ -109,7 +109,7 @@ def _audit(arguments: argparse.Namespace) -> None:
     _conclude(audited, arguments)
 
 
-def _check(arguments: argparse.Namespace, config: AuditConfig) -> None:
+def _check(arguments: argparse.Namespace, settings: dict[str, Any]) -> None:
     """Run the pre-flight alone."""
     progress = console.Progress(arguments, None, every=_CHECK_EVERY_S)
     try:
@@ -117,7 +117,7 @@ def _check(arguments: argparse.Namespace, config: AuditConfig) -> None:
             checked = auditing.check(
                 arguments.train,
                 arguments.data,
-                settings=config,
+                **settings,
                 label=arguments.label,
                 data_dir=arguments.data_dir,
                 progress=progress,
@@ -138,10 +138,11 @@ def _late(
     shutil.rmtree(scratch, ignore_errors=True)
     code = 0
     try:
-        report = state.report()
-        shown()
-        _conclude(report, arguments)
-    except (ValueError, RuntimeError, OSError) as error:
+        with gate.closed(arguments.max_success):
+            report = state.report()
+            shown()
+            _conclude(report, arguments)
+    except Exception as error:
         shown()
         print(f"informed audit: {error}", file=sys.stderr)
         code = getattr(error, "exit_code", 2)
@@ -170,7 +171,7 @@ def _conclude(audited: Report, arguments: argparse.Namespace) -> None:
         for out in arguments.out:
             print(f"{'written':<12}{out}")
     if (most := arguments.max_success) is not None:
-        gate.require(report.values, most)
+        gate.require(values, most)
 
 
 def _print_checked(checked: Preflight, *, as_json: bool) -> None:

@@ -28,7 +28,8 @@ from shadow import checks, data, files
 from shadow import plan as planning
 from shadow.factory import Factory
 from shadow.known import Known, rows_of
-from shadow.launchers import Launch, local
+from shadow.launchers import Launch
+from shadow.launchers.launch import local
 from shadow.plan import Plan
 from shadow.store import Store
 from shadow.threat import publish
@@ -47,7 +48,7 @@ def shadow(
     experiment: Experiment,
     paths: Paths,
     *,
-    launch: Launch = local.run,
+    launch: Launch = local,
     form: str | None = None,
     progress: bool = True,
 ) -> None:

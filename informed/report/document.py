@@ -59,11 +59,6 @@ class Report:
             subject["arrays"] = [[f"array {i}", shape] for i, (_, shape) in arrays]
         return _silent({**values, "records": rows, "subject": subject})
 
-    @property
-    def json(self) -> str:
-        """Strict JSON: numbers, labels and messages; an error's may quote a record."""
-        return files.as_json(self.values).decode()
-
     def html(self, *, redact: bool = False) -> str:
         """Return the page; with `redact`, it has no record, guess or error message."""
         from informed.report import html_page  # imports jinja2 and matplotlib
@@ -77,10 +72,10 @@ class Report:
         """
         file, end = Path(path), require_end(path)
         if end == ".json":
-            content = files.as_json(self.redacted).decode() if redact else self.json
+            content = files.as_json(self.redacted if redact else self.values)
         else:
-            content = self.html(redact=redact)
-        files.write_bytes(file, content.encode())
+            content = self.html(redact=redact).encode()
+        files.write_bytes(file, content)
         return file
 
     def _repr_html_(self) -> str:

@@ -383,9 +383,6 @@ def _bounded(values: Values) -> list[str]:
             "no bound applies, as training declares no noise: only that would be a"
             " guarantee"
         ]
-    threshold = bounds.get("threshold", 0.5)
-    bounding = [row for row in rows if row["bound"] < 1]
-    nearest = min(bounding, key=lambda r: abs(r["bound"] - threshold), default=None)
     parts = []
     if "above" in bounds:  # of a run, which holds every attack against it
         parts.append(
@@ -394,7 +391,7 @@ def _bounded(values: Values) -> list[str]:
     elif not rows:
         parts.append("the noise that training declares wasn't held against an attack")
     sampled = POISSON if privacy.get("sampling_probability", 1.0) < 1 else ""
-    shipped = next((r for r in rows if r["noise_multiplier"] == declared), nearest)
+    shipped = next((r for r in rows if r["noise_multiplier"] == declared), None)
     if shipped is not None and shipped["bound"] < 1:
         parts.append(
             f"with noise multiplier {number_up(shipped['noise_multiplier'])} no attack"

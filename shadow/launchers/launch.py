@@ -34,3 +34,14 @@ class Launch(Protocol):
         Raises: what training and `Store.write_block` raise; RuntimeError: blocks that
           can't be made.
         """
+
+
+def local(
+    prepare: Prepare,
+    *,
+    progress: bool = True,
+    on_block: Callable[[], None] = lambda: None,
+) -> None:
+    """Fill the stores one after the other in this process; the default launcher."""
+    for store in prepare():
+        store.fill(progress=progress, on_block=on_block)

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable
 
 from shadow import checks
-from shadow.launchers import local
+from shadow.launchers import launch
 from shadow.launchers.launch import Launch
 from shadow.launchers.tasks import Ray
 
@@ -25,7 +25,7 @@ class Row:
 
 
 _ROWS = {
-    "local": Row(lambda: local.run),
+    "local": Row(lambda: launch.local),
     "ray": Row(Ray, tuple(field.name for field in dataclasses.fields(Ray))),
 }
 

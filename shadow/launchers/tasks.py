@@ -290,7 +290,7 @@ def module() -> Any:
         return importlib.import_module("ray")
     except ImportError as error:
         raise ImportError(
-            'Ray is needed to start tasks: pip install "informed-adversary[cluster]".'
+            "Ray is needed to start tasks: pip install '.[cluster]'."
         ) from error
 
 
@@ -328,7 +328,8 @@ def _for_a_block(store: Store) -> Store:
         return store
     # The same number on each device.
     width = max(1, factory.trained_with["width"] * block // together)
-    return store.filled_by(dataclasses.replace(factory, width=width))
+    assert store._targets is not None
+    return store.made_by(dataclasses.replace(factory, width=width), store._targets)
 
 
 def _make(run: str, prepared: list[Any], number: int, block: int) -> str:

@@ -31,8 +31,6 @@ class Capabilities:
         "key" (the order of mini-batches; of a user's function, everything).
       public: the part of `random` that is public.
       noisy: whether it adds noise, which is always secret.
-      one_by_one: the models of a batch are trained one after another, in one program:
-        for programs that are slow under `vmap`.
       on_cards: it isn't batched, and each run has an accelerator to itself.
     """
 
@@ -43,7 +41,6 @@ class Capabilities:
     random: frozenset[str] = frozenset()
     public: frozenset[str] = frozenset()
     noisy: bool = False
-    one_by_one: bool = False
     on_cards: bool = False
 
 

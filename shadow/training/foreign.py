@@ -121,9 +121,16 @@ class JaxFunction(_Function):
         images = jax.ShapeDtypeStruct((count, *fixed.image_shape), jnp.float32)
         labels = jax.ShapeDtypeStruct((count,), jnp.int32)
         # Not the function itself, whose traces JAX keeps; see `roots`.
-        shapes = jax.eval_shape(
-            lambda *values: self.train(*values), images, labels, jax.random.key(0)
-        )
+        try:
+            shapes = jax.eval_shape(
+                lambda *values: self.train(*values), images, labels, jax.random.key(0)
+            )
+        except jax.errors.JAXTypeError as error:
+            raise checks.FieldError(
+                "train",
+                "JAX can't trace {}; for such functions there is shadow.PythonFunction."
+                f" {checks.first_line(error)}",
+            ) from error
         return layout_of(shapes)
 
     def own_key(self, key: Array) -> Array:

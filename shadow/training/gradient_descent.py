@@ -35,7 +35,7 @@ from shadow.training.epochs import cross_entropy, epoch_batches
 from shadow.training.private import PrivateSteps, participants
 from shadow.training.seeds import SeedFamily
 from shadow.victims import Params, Slice, Victim, traces
-from shadow.victims.cnn_forms import ONE_BY_ONE, Groups
+from shadow.victims.cnn_forms import Groups
 
 Fixed = tuple[Float[AnyArray, "fixed height width channels"], Int32[AnyArray, " fixed"]]
 Target = tuple[Float[AnyArray, "height width channels"], ArrayLike]
@@ -104,6 +104,12 @@ class GradientDescent:
     privacy: PrivacyConfig = dataclasses.field(default_factory=PrivacyConfig)
     form: str | None = None
 
+    def __init_subclass__(cls) -> None:
+        raise TypeError(
+            "GradientDescent can't be subclassed: training ignores what"
+            f" {cls.__name__} overrides. Write a shadow.JaxFunction instead."
+        )
+
     def __post_init__(self) -> None:
         if not isinstance(self.optimiser, optax.GradientTransformation):
             raise checks.FieldError(
@@ -148,7 +154,6 @@ class GradientDescent:
             random=frozenset(drawn),
             public=frozenset(name for name, known in public.items() if known),
             noisy=self.privacy.noise_multiplier > 0,
-            one_by_one=self.form == ONE_BY_ONE,
         )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def is_linear(
                     optimiser, params, steps
                 )
             return _KNOWN[key]
-        except (TypeError, ValueError, KeyError, AttributeError):
+        except (TypeError, ValueError, LookupError, AttributeError):
             return False  # not a function of gradients and parameters alone
 
 
@@ -117,9 +117,9 @@ def rests(optimiser: optax.GradientTransformation, params: Params) -> bool:
 def _same_for_all(
     optimiser: optax.GradientTransformation, params: Params, steps: int
 ) -> bool:
-    """Return whether all weights move alike, and like those of another tree."""
+    """Return whether all weights move alike, and like those of other shapes."""
 
-    def changes(params: Params) -> np.ndarray:
+    def changes(params: Params, steps: int) -> np.ndarray:
         """Return the least and the largest change of every step, (steps, 2)."""
 
         def step(state: Any, number: jax.Array) -> tuple[Any, jax.Array]:
@@ -134,5 +134,10 @@ def _same_for_all(
 
     # Small arrays: there may be a million steps.
     small = jax.tree.map(lambda leaf: jnp.ones((2,) * leaf.ndim), params)
-    own, other = changes(small), changes({"any": jnp.ones((2, 3))})
-    return np.allclose(own, other[:, :1], rtol=1e-5, atol=0)
+    other = {"any": jnp.ones((2, 3)), "scale": jnp.ones(())}  # as `gram_form` has them
+    moved = np.hstack([changes(tree, steps) for tree in (small, other)])
+    true = changes(params, few := min(steps, _STEPS))
+    return all(
+        np.allclose(rows, moved[: len(rows), :1], rtol=1e-5, atol=0)
+        for rows in (moved, true[:few])
+    )

@@ -12,6 +12,7 @@ import contextlib
 import functools
 import hashlib
 import inspect
+import itertools
 import os
 import types
 from pathlib import Path
@@ -91,9 +92,11 @@ class _Identity:
         self.parts.append(f"{code.co_qualname} {code.co_firstlineno} {begins}")
         cells = [c for c in function.__closure__ or () if c != types.CellType()]
         self._add(tuple(cell.cell_contents for cell in cells))
-        if "<" in code.co_qualname:  # else the file decides the defaults
-            named = sorted((function.__kwdefaults__ or {}).items())
-            self._add((function.__defaults__, *named))
+        named = sorted((function.__kwdefaults__ or {}).items())
+        defaults = [*(function.__defaults__ or ()), *itertools.chain(*named)]
+        if "<" not in code.co_qualname:  # the file decides those of other types
+            defaults = [value for value in defaults if type(value) in _PLAIN]
+        self._add(tuple(defaults))
         self._add(wrapped)
 
     def _add_file(self, value: Any) -> None:

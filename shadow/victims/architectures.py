@@ -155,13 +155,10 @@ def build(
     )
     if config.architecture == "cnn":
         form = cnn_forms.cnn(image_shape, activation, tuple(sizes))
-        convolved = cnn_forms.convolutions(activation, tuple(sizes))
         forms = {
             cnn_forms.WHOLE: None,
             cnn_forms.TOOM_COOK: form,
             PATCHES: cnn_forms.plain(victim.apply, cnn_forms.GPU_GROUP_SIZE),
-            cnn_forms.CONVOLUTIONS: convolved,
-            cnn_forms.ONE_BY_ONE: convolved,
         }
         return dataclasses.replace(victim, groups=form, forms=forms)
     after = hk.without_apply_rng(

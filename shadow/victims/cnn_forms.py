@@ -37,7 +37,6 @@ _EXAMPLES = 10  # per group on a CPU; measured: 5, 10 and 20 within 5 % of each 
 GPU_GROUP_SIZE = 500
 # Names of the forms, as users write them.
 WHOLE, TOOM_COOK, PATCHES = "whole", "toom-cook", "patches"
-CONVOLUTIONS, ONE_BY_ONE = "convolutions", "one-by-one"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -170,35 +169,6 @@ class _Cnn:
 def plain(apply: Callable[[Params, Any], Array], size: int) -> Groups:
     """Return the form that takes groups of `size` examples through `apply` itself."""
     return Groups(size, jnp.asarray, lambda params: params, apply)
-
-
-def convolutions(
-    activation: Callable[[Array], Array], layers: tuple[str, ...]
-) -> Groups:
-    """Return the form with XLA's own convolutions, which are cuDNN's on a GPU.
-
-    Under `vmap` over models they become grouped convolutions, which can be slow. One
-    model after another they remain the ordinary convolutions that cuDNN optimises.
-    """
-
-    def apply(params: Params, images: Array) -> Array:
-        values = images
-        for name, stride in (("conv_0", 2), ("conv_1", 1)):
-            values = jax.lax.conv_general_dilated(
-                values,
-                params[name]["w"],
-                (stride, stride),
-                "VALID",
-                dimension_numbers=("NHWC", "HWIO", "NHWC"),
-            )
-            values = activation(values + params[name]["b"][None, None, None])
-        values = values.reshape(len(images), -1)
-        for i, name in enumerate(layers):
-            values = values if not i else activation(values)
-            values = values @ params[name]["w"] + params[name]["b"][None]
-        return values
-
-    return plain(apply, GPU_GROUP_SIZE)
 
 
 def cnn(

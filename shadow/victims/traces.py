@@ -25,6 +25,8 @@ def digest(function: Callable, *arguments: Any) -> str:
     trace = jax.make_jaxpr(lambda *values: function(*values))(*arguments)
     hashed = hashlib.sha256(_ADDRESS.sub("", str(trace.jaxpr)).encode())
     for value in _held(trace):
+        if jax.dtypes.issubdtype(getattr(value, "dtype", float), jax.dtypes.prng_key):
+            value = jax.random.key_data(value)
         array = np.asarray(value)
         hashed.update(f"{array.dtype} {array.shape}".encode() + array.tobytes())
     return hashed.hexdigest()

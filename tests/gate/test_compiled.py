@@ -35,8 +35,6 @@ KERNELS = {
     "CNN 5,000": 36,
     "CNN 5,000 whole": 56,
     "CNN 5,000 Toom-Cook": 47,
-    "CNN 5,000 convolutions": 40,
-    "CNN 5,000 one by one": 35,
     "CNN 50,000": 37,
     "CNN 5,000 batches of 128": 57,
     "CNN 5,000 private": 62,

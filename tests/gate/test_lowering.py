@@ -24,8 +24,6 @@ CASES = {
     "CNN": ("cnn", 600, {}, None),
     "CNN in batches": ("cnn", 600, {"batch_size": 16}, None),
     "CNN private": ("cnn", 600, {"privacy": PRIVATE}, None),
-    "CNN by convolutions": ("cnn", 600, {}, "convolutions"),
-    "CNN one by one": ("cnn", 600, {}, "one-by-one"),
 }
 _PRODUCT = re.compile(r"stablehlo\.(?:dot_general|convolution)\b")
 

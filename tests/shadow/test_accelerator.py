@@ -83,7 +83,7 @@ def one_multiple(factory):
     return step * kept
 
 
-@pytest.mark.parametrize("form", ["whole", "patches", "convolutions", "one-by-one"])
+@pytest.mark.parametrize("form", ["whole", "patches"])
 def test_all_forms_of_the_cnn_train_the_same_models(form):
     factory, targets = made("cnn")
     expected = factory.train(targets)

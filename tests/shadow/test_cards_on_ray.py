@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from shadow.launchers import local
+from shadow.launchers.launch import local
 from tests.shadow import workers
 
 
@@ -47,7 +47,7 @@ def test_tasks_with_a_part_of_a_card_make_the_same_models(tmp_path, cards, monke
     shared, alone = tmp_path / "shared", tmp_path / "alone"
     launch(functools.partial(workers.prepare, str(shared)), progress=False)
     assert jax.config.jax_platforms == "cpu", "the driver opens no card"
-    local.run(functools.partial(workers.prepare, str(alone)), progress=False)
+    local(functools.partial(workers.prepare, str(alone)), progress=False)
     for found, wanted in zip(models(shared), models(alone), strict=True):
         np.testing.assert_array_equal(found, wanted)
 

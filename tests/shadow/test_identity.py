@@ -185,7 +185,7 @@ def test_two_factories_do_not_share_a_store(split, tmp_path):
     with pytest.raises(
         shadow.ConfigurationMismatchError, match=r"algorithm\.epochs.*; key: "
     ):
-        store.filled_by(second)
+        store.made_by(second, store._targets)
     store.fill(progress=False)
     np.testing.assert_array_equal(store.read().weights, first.train(targets))
 

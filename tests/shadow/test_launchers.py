@@ -10,7 +10,7 @@ import pytest
 
 import shadow
 from informed.experiment.training_settings import TrainingConfig
-from shadow.launchers import local
+from shadow.launchers.launch import local
 from shadow.launchers.share import Share
 from tests.shadow import workers
 
@@ -24,7 +24,7 @@ def models(folder):
 def undisturbed(tmp_path_factory):
     """What one process makes on its own."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    local.run(functools.partial(workers.prepare, str(folder)), progress=False)
+    local(functools.partial(workers.prepare, str(folder)), progress=False)
     return models(folder)
 
 
@@ -165,7 +165,7 @@ def test_a_task_trains_no_more_models_than_its_block_has(
     store = shadow.Store.open(tmp_path, factory, split.shadow, block_size=16)
     assert factory.models_at_once > 16
     assert tasks._for_a_block(store).factory.models_at_once == 16
-    narrow = store.filled_by(dataclasses.replace(factory, width=2))
+    narrow = store.made_by(dataclasses.replace(factory, width=2), store._targets)
     assert tasks._for_a_block(narrow) is narrow
 
 

@@ -9,6 +9,7 @@ import dataclasses
 import numpy as np
 
 from shadow import checks, files, sources
+from uninformed.candidates import WINDOW
 
 # Labels of the vehicles in CIFAR-10, one class of "binary"; animals are the other.
 _VEHICLES = (0, 1, 8, 9)
@@ -71,15 +72,19 @@ class VictimImages:
         return (self.images - self.mean).reshape(len(self.images), -1)
 
 
-def load(config: PointsConfig, data_dir: str | None = None) -> VictimImages:
+def load(
+    config: PointsConfig, data_dir: str | None = None, least: int = WINDOW
+) -> VictimImages:
     """Take the first images that fill equal shares; draw the held-out ones.
 
-    Raises: FieldError: too few images of a class, on either side; unequal shares.
+    Raises: FieldError: too few images of a class, on either side; unequal shares;
+      images with a side below `least`.
     """
     pool = sources.load(config.name, data_dir=data_dir)
     shape = pool.image_shape
-    allowed = "to hold images of shape (height, width, 1 or 3 channels)"
-    checks.require("name", shape, shape[2] in (1, 3), allowed)
+    allowed = f"to hold images of {least} x {least} pixels or more, 1 or 3 channels"
+    fits = shape[2] in (1, 3) and min(shape[:2]) >= least
+    checks.require("name", shape, fits, allowed)
     labels = pool.labels
     if config.classes == "binary":
         # CIFAR-10 of any version.
@@ -87,6 +92,8 @@ def load(config: PointsConfig, data_dir: str | None = None) -> VictimImages:
         ones = np.isin(labels, _VEHICLES) if cifar10 else labels % 2
         labels = ones.astype(np.int32)
     classes = np.unique(labels)
+    allowed = "to give two classes or more"
+    checks.require("classes", config.classes, len(classes) > 1, allowed)
     share = config.points // len(classes)
     if config.points % len(classes):
         raise checks.FieldError(

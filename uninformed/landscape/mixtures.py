@@ -26,6 +26,7 @@ from shadow.data import Images
 from uninformed.kkt import training_images
 from uninformed.kkt.training_images import PointsConfig
 
+WINDOW = 7  # side, in pixels, of the windows of SSIM; scikit-image's default
 CORNERS = ("noise", "partition", "truth")
 COLLAPSED = "one image per class"
 # Values of l1 and l2.
@@ -75,7 +76,7 @@ def load(config: PointsConfig, seed: int, data_dir: str | None = None) -> Sets:
 
     Raises: ValueError: too few held-out images of a class for a partition.
     """
-    images = training_images.load(config, data_dir)
+    images = training_images.load(config, data_dir, WINDOW)
     chosen = []
     for label in np.unique(images.labels):
         members = np.flatnonzero(images.held_out_labels == label)

@@ -19,13 +19,11 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from uninformed import candidates
-from uninformed.landscape.mixtures import Sets
+from uninformed.landscape.mixtures import WINDOW, Sets
 from uninformed.landscape.runs import Outcomes
 
 Measured = dict[str, np.ndarray]
 
-# Side, in pixels, of the windows of SSIM; scikit-image's default.
-WINDOW = 7
 # Least number of held-out images that each is compared with; more take longer.
 _POOL = 200
 

@@ -33,7 +33,7 @@ def theorem_1(lab: Lab) -> Found:
         errors = []
         for target in np.random.default_rng(0).permutation(len(x))[:_TARGETS]:
             known = np.delete(x, target, axis=0), np.delete(y, target)
-            found = closed_form.reconstruct(fitted, *known)
+            found = glm.reconstruct(fitted, *known)
             errors.append(_relative(found.x, x[target]))
         worst = max(worst, *errors)
         lines.append(Line(name=name, ours={"largest relative error": max(errors)}))

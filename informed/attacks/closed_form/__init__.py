@@ -12,7 +12,6 @@ affine            the attack on the toolkit's own affine victims
 estimator_attack  the attack on fitted estimators, as audits play it
 """
 
-from informed.attacks.closed_form.linear import reconstruct
 from informed.attacks.closed_form.theorems import (
     reconstruct_glm,
     reconstruct_softmax,
@@ -22,7 +21,6 @@ from informed.attacks.impossible import ReconstructionImpossibleError
 
 __all__ = [
     "ReconstructionImpossibleError",
-    "reconstruct",
     "reconstruct_glm",
     "reconstruct_softmax",
     "reconstruct_without_intercept",

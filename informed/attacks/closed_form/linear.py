@@ -25,7 +25,7 @@ import numpy as np
 from jaxtyping import Float
 from sklearn import base
 
-from informed.attacks.closed_form import refining, theorems
+from informed.attacks.closed_form import refining
 from informed.attacks.closed_form.objectives import (
     EPS,
     OBJECTIVES,
@@ -40,8 +40,6 @@ from informed.attacks.impossible import LimitError, ReconstructionImpossibleErro
 # In column spreads: a row with a larger error is only an estimate.
 _PRECISION = 1e-6
 REAL_LABELS = ("LinearRegression", "Ridge", "RidgeCV")  # labels are real numbers
-# Estimators that `reconstruct` takes.
-_GLMS = (*REAL_LABELS, "LogisticRegression", "PoissonRegressor")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -84,7 +82,7 @@ def read(model: Any, known: np.ndarray, labels: np.ndarray) -> RowReconstruction
       ReconstructionImpossibleError: this model does not determine the row.
       ValueError: a label that the model has no class for.
     """
-    objective, quotient = _likeliest(model, known, labels)
+    objective, quotient = likeliest(model, known, labels)
     y = _label(model, labels, quotient.label)
     row, error, refit = quotient.row, np.full(len(quotient.row), np.inf), None
     # These solvers' results depend on the position of the missing row, so a refit can't
@@ -118,59 +116,6 @@ def read(model: Any, known: np.ndarray, labels: np.ndarray) -> RowReconstruction
     )
 
 
-def reconstruct(
-    model: Any,
-    known: np.ndarray,
-    labels: np.ndarray,
-    *,
-    target_label: float | None = None,
-) -> GlmReconstruction | tuple[GlmReconstruction, GlmReconstruction]:
-    """Return the target by Theorem 1 or 8 of a fitted estimator, and its error.
-
-    Args:
-      model: a fitted estimator of one of the types in `_GLMS`.
-      known: (known, features), the fixed set.
-      labels: (known,), the fixed set's labels, as they were given to `fit`.
-      target_label: the target's label; needed, and used, only for least squares and
-        ridge without intercept (Theorem 8).
-    Returns: the target, its `y` being a class of the estimator for a classifier; two
-      candidates without intercept.
-    Raises:
-      ReconstructionImpossibleError: this model can't be inverted this way; says why.
-      ValueError: an estimator of another type, or not fitted, or shapes that don't
-        belong together.
-    """
-    known, labels = np.asarray(known, np.float64), np.asarray(labels)
-    name = type(model).__name__
-    if name not in _GLMS:
-        raise ValueError(
-            f"Expected an estimator of type {', '.join(_GLMS)}, got {name}. For"
-            " others give theta, link and penalty to informed.attacks.closed_form."
-        )
-    if not hasattr(model, "coef_"):
-        raise ValueError(f"Expected a fitted {name}; call its fit first.")
-    coef = np.atleast_2d(model.coef_)
-    theorems.check_shapes(coef, known, labels)
-    if name in REAL_LABELS and len(coef) > 1:
-        raise ReconstructionImpossibleError(
-            "Expected one output; attack one row of coef_ with"
-            " informed.attacks.closed_form.reconstruct_glm."
-        )
-    if not model.fit_intercept and name in REAL_LABELS:
-        minimised = objectives(model, labels)[0]
-        if target_label is None:
-            raise ReconstructionImpossibleError(
-                f"{name} was fitted without intercept: only Theorem 8 applies, which"
-                " needs target_label and gives two candidates."
-            )
-        return theorems.reconstruct_without_intercept(
-            coef[0], known, labels, target_label=target_label, penalty=minimised.penalty
-        )
-    objective, quotient = _likeliest(model, known, labels)
-    y = _label(model, labels, quotient.label)
-    return theorems.judge(objective, quotient, y=y)
-
-
 def label_of(model: Any, known: np.ndarray, labels: np.ndarray, row: np.ndarray) -> Any:
     """Decide the label of an already reconstructed row; None: undecidable."""
     if type(model).__name__ not in OBJECTIVES or not model.fit_intercept:
@@ -191,7 +136,7 @@ def _parameters(model: Any) -> tuple[np.ndarray, np.ndarray]:
     return coef, np.atleast_1d(np.asarray(model.intercept_, np.float64))
 
 
-def _likeliest(
+def likeliest(
     model: Any, known: np.ndarray, labels: np.ndarray
 ) -> tuple[Objective, Quotient]:
     """Choose the objective whose class label is nearest to an integer; solve it."""

@@ -6,12 +6,12 @@ changed. A candidate is *certified* if (1) this noise explains its residual, (2)
 determines it closely enough in every direction, (3) it agrees with the known pixels of
 the target, (4) theta has more numbers that depend on the target than the target has
 unknowns, and no other target makes up for changes of known records, so that wrong ones
-would leave a residual, (5) theta moves with each pixel that slopes leave in
-doubt, up and down, and (6) no mirror image of it, and no shifted one, explains theta as
-well. If (2) holds only because its pixels lie on levels, `if_levels` is set too: the
-certificate then holds if the target's pixels are levels. If A is random nothing is
-certified, but `if_levels` may be set. `training_inversion` and `cloud_search` call
-`certify` at their end.
+would leave a residual, (5) theta moves with each pixel that slopes leave in doubt, up
+and down, and (6) it explains theta better than its mirror images, and than itself
+turned, or shifted by up to 16 pixels. If (2) holds only because its pixels lie on
+levels, `if_levels` is set too: the certificate then holds if the target's pixels are
+levels. If A is random nothing is certified, but `if_levels` may be set.
+`training_inversion` and `cloud_search` call `certify` at their end.
 """
 
 import copy
@@ -48,11 +48,12 @@ _LEAST_SHARE = 0.5
 # largest number of pixels that are then moved alone.
 _SIGNS, _MOST_ALONE = 2, 32
 # Cost per weight that rounding to the nearest number of a published format explains;
-# shifts of rivals, in pixels.
-_FORMAT, _SHIFTS = 1.5, (1, 2, 4)
-# Known records that are moved, by at most so much in each pixel; times that the target
-# is solved for; a squared residual that falls to no less of the one before stays.
-_MOVED, _MOVE, _CORRECTIONS, _STUCK = 2, 0.2, 6, 0.25
+# the largest shift of rivals, in pixels.
+_FORMAT, _SHIFT = 1.5, 16
+# Known records that are moved, by at least this share of what is possible and at most
+# so much in each pixel; times that the target is solved for; a squared residual that
+# falls to no less of the one before stays.
+_MOVED, _LEAST_MOVE, _MOVE, _CORRECTIONS, _STUCK = 2, 0.5, 0.2, 6, 0.25
 _TINY = np.finfo(float).tiny
 # A mirror image may leave the range of known values by this share of the range.
 _BEYOND = 0.1
@@ -227,58 +228,77 @@ def _made_up_for(
     slopes: gauss_newton.Slopes,
     explains: Callable[[np.ndarray], bool],
 ) -> bool:
-    """Return whether another target makes up for changes of known records.
+    """Return whether other targets make up for changes of known records.
 
-    It does for sums and functions of them: numbers of theta follow from each other, so
-    known records that are wrong leave no residual. Records of the target's class are
-    moved, where the target has room to make up for it, and the target is solved for
+    They do for sums and functions of them: numbers of theta follow from each other, so
+    known records that are wrong leave no residual. Records of a target's class are
+    moved, where the target has room to make up for it, and the targets are solved for
     anew. Where moves have no effect, as in a validation split, more records are moved.
+    Then single pixels are moved, as training may take sums of some of them alone.
 
     Args:
       explains: whether the noise explains a difference from the published theta.
     """
     space, known = problem.space, problem.runs.programs.fixed
-    labels, (low, high) = space.labels, problem.known.range
-    target, black = images[-1], space.black.reshape(images.shape)[-1]
-    alike = np.flatnonzero(known.labels == labels[-1])
-    alike = alike if len(alike) else np.arange(len(known))
+    low, high = problem.known.range
+    spectrum, rotation = np.linalg.eigh(slopes.matrix.T @ slopes.matrix)
 
     def theta(runs: Retraining, images: np.ndarray) -> np.ndarray:
         problem.runs.runs += len(problem.runs.draw_numbers)
-        return runs.thetas(images[None], labels[None])[0] - problem.published.theta
+        thetas = runs.thetas(images[None], space.labels[None])
+        return thetas[0] - problem.published.theta
 
-    for moved in (alike[:_MOVED], alike):
+    def moved(rows: np.ndarray, target: np.ndarray, where: np.ndarray) -> Retraining:
         others = known.images.copy()
-        before = others[moved]
-        up = np.minimum(high - before, (target - low) / len(moved))
-        down = np.minimum(before - low, (high - target) / len(moved))
-        move = np.random.default_rng(0).uniform(size=before.shape) * ~black
+        before = others[rows]
+        up = np.minimum(high - before, (target - low) / len(rows))
+        down = np.minimum(before - low, (high - target) / len(rows))
+        move = np.random.default_rng(0).uniform(_LEAST_MOVE, 1, before.shape) * where
         move *= np.clip(np.maximum(up, down), 0, _MOVE) * np.where(up >= down, 1, -1)
-        others[moved] += move.astype(others.dtype)
-        runs = problem.runs.knowing(others)
-        apart = theta(runs, images)
-        if not explains(apart):
-            break
-    else:
+        others[rows] += move.astype(others.dtype)
+        return problem.runs.knowing(others)
+
+    def made_up(runs: Retraining, apart: np.ndarray) -> bool:
+        rival, last = images, np.inf
+        for _ in range(_CORRECTIONS):
+            change = noise.whiten(apart)
+            cost = change @ change
+            if not np.isfinite(cost):
+                return True  # it can't be told
+            if cost > _STUCK * last:
+                return False
+            last = cost
+            along = rotation.T @ (slopes.matrix.T @ change)
+            step = rotation @ (along / (1 + np.maximum(spectrum, 0)))
+            moves = space.moves(step[None] @ slopes.directions)[0]
+            rival = rival - moves / max(1.0, np.abs(moves).max() / (high - low))
+            apart = theta(runs, rival)
+            if explains(apart):  # if barely changed, it was barely apart
+                return bool(np.sum(noise.whiten(apart) ** 2) <= _STUCK * last)
         return True
-    spectrum, rotation = np.linalg.eigh(slopes.matrix.T @ slopes.matrix)
-    rival, last = images, np.inf
-    for _ in range(_CORRECTIONS):
-        change = noise.whiten(apart)
-        cost = change @ change
-        if not np.isfinite(cost):
-            return True  # it can't be told
-        if cost > _STUCK * last:
-            return False
-        last = cost
-        along = rotation.T @ (slopes.matrix.T @ change)
-        step = rotation @ (along / (1 + np.maximum(spectrum, 0)))
-        moves = space.moves(step[None] @ slopes.directions)[0]
-        rival = rival - moves / max(1.0, np.abs(moves).max() / (high - low))
-        apart = theta(runs, rival)
-        if explains(apart):
+
+    for label, target, black in zip(
+        space.labels, images, space.black.reshape(images.shape), strict=True
+    ):
+        alike = np.flatnonzero(known.labels == label)
+        alike = alike if len(alike) else np.arange(len(known))
+        for rows in (alike[:_MOVED], alike):
+            runs = moved(rows, target, ~black)
+            apart = theta(runs, images)
+            if not explains(apart):
+                break
+        else:
             return True
-    return True
+        if made_up(runs, apart):
+            return True
+        free = np.random.default_rng(0).permutation(np.flatnonzero(~black))
+        for pixel in free[:_MOST_ALONE]:
+            where = np.arange(black.size).reshape(black.shape) == pixel
+            runs = moved(rows, target, where)
+            apart = theta(runs, images)
+            if not explains(apart) and made_up(runs, apart):
+                return True
+    return False
 
 
 def _silence(noise: Independent, rounding: float) -> float:
@@ -337,24 +357,26 @@ def _moves_with_pixels(
 def _has_rival(
     problem: Problem, images: np.ndarray, explains: Callable[[np.ndarray], bool]
 ) -> bool:
-    """Return whether a mirror image of the candidate, or a shifted one, explains theta.
+    """Return whether the candidate mirrored, turned or shifted explains theta.
 
     Mirror images are flipped, of negated values, or negatives; those far outside of the
     known images' range are no records. With two classes the other label is tried too.
-    Convolutions whose outputs are averaged don't tell shifted images apart.
+    Training may augment records by turning them, and convolutions whose outputs are
+    averaged don't tell shifted images apart.
     """
     labels, (low, high) = problem.space.labels, problem.known.range
     room = _BEYOND * (high - low)
-    mirrored = [np.flip(images, 1), np.flip(images, 2), -images, low + high - images]
-    if min(images.shape[1:3]) > _SHIFTS[-1]:
-        steps = [(by, axis) for by in _SHIFTS for axis in (1, 2)]
-        mirrored += [
-            np.roll(images, s * by, axis) for by, axis in steps for s in (1, -1)
-        ]
+    turned = [np.rot90(images, quarters, (1, 2)) for quarters in range(4)]
+    mirrored = [*turned, *(np.flip(t, 1) for t in turned), -images, low + high - images]
+    for axis in (1, 2):
+        side = images.shape[axis]
+        steps = {by % side for by in range(-_SHIFT, _SHIFT + 1)}
+        mirrored += [np.roll(images, by, axis) for by in sorted(steps)]
     apart = [
         rival
         for rival in mirrored
-        if np.mean((rival - images) ** 2) > problem.config.exact_mse
+        if rival.shape == images.shape
+        and np.mean((rival - images) ** 2) > problem.config.exact_mse
         and low - room <= rival.min() <= rival.max() <= high + room
     ]
     rivals = [(rival, labels) for rival in apart]

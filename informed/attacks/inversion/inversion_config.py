@@ -49,5 +49,6 @@ class InversionConfig:
         for field in ("steps", "clouds", "neighbours", "starts"):
             checks.at_least(field, getattr(self, field), 1)
         checks.at_least("stages", min(self.stages, default=1), 1)
+        checks.positive("exact_mse", self.exact_mse)
         checks.at_least("draws", self.draws, 2)
         checks.at_least("noise_draws", self.noise_draws, 2)

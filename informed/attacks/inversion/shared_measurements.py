@@ -72,10 +72,16 @@ class SharedMeasurements:
         fixed, algorithm = knowledge.fixed, knowledge.algorithm
         assert fixed is not None
         self.num_classes = fixed.num_classes
+        self._black = np.zeros((1, 1, *fixed.image_shape))
         self._first_weights = None
         if isinstance(algorithm, GradientDescent) and not self.runs.random:
             self._first_weights = algorithm.victim.first_weights
         dark = ~fixed.images.reshape(len(fixed), -1).any(axis=0)
+        if self._first_weights is not None and dark.any():  # the layer may be frozen
+            columns, shape = self._first_weights
+            lit = self.runs.thetas(1 + self._black, np.zeros((1, 1), np.int64))[0]
+            moved = (lit != self._untouched)[columns].reshape(shape)
+            dark &= moved.any(axis=1)
         shown = fixed.joined(knowledge.public)
         self.known = KnownImages(
             images=shown.images,
@@ -188,8 +194,7 @@ class SharedMeasurements:
     @functools.cached_property
     def _untouched(self) -> np.ndarray:
         """Theta trained with a black target; black pixels' weights take its values."""
-        blank = np.zeros((1, 1, *self.known.coordinates.image_shape))
-        return self.runs.thetas(blank, np.zeros((1, 1), np.int64))[0]
+        return self.runs.thetas(self._black, np.zeros((1, 1), np.int64))[0]
 
     def black_and_lit(
         self, published: Published

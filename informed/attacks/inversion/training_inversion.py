@@ -37,7 +37,12 @@ from informed.attacks.attack_row import Material, OneByOne
 from informed.attacks.inversion import cloud_search
 from informed.attacks.inversion.certificate import certify
 from informed.attacks.inversion.inversion_config import InversionConfig
-from informed.attacks.inversion.problem import Certificate, LabelRows, Published
+from informed.attacks.inversion.problem import (
+    NOISE_FACTOR,
+    Certificate,
+    LabelRows,
+    Published,
+)
 from informed.attacks.inversion.shared_measurements import SharedMeasurements
 from informed.attacks.inversion.solving import solve
 from informed.attacks.inversion.starting_images import (
@@ -112,10 +117,11 @@ class Inversion(OneByOne):
         knowledge.require(release, "fixed", "algorithm")
         if knowledge.known is not None:
             raise checks.FieldError("known", UNUSED.format("several"))
-        if len(labels) != len(release):
+        labels = np.asarray(labels)
+        if labels.ndim != 2 or len(labels) != len(release):
             raise ValueError(
                 f"Expected one row of labels per release, {len(release)}, got"
-                f" {len(labels)}."
+                f" {labels.shape}."
             )
         rows = range(len(release))
         yield from self._reconstructions(release, knowledge, labels, key, rows)
@@ -150,6 +156,8 @@ class Inversion(OneByOne):
                 else:
                     tried = labels[i : i + 1]
                 best = _best(certificates(shared, published, tried))
+                if labels is None and best.certified and shared.num_classes > 1:
+                    margins = np.minimum(margin, [_margin(shared, published, best)])
             points, trained = len(best.labels), shared.runs.runs - trained_before
             yield Reconstruction(
                 images=best.images,
@@ -161,6 +169,17 @@ class Inversion(OneByOne):
                 label_margins=margins,
                 trainings=np.array([trained]) if points == 1 else None,
             )
+
+
+def _margin(
+    shared: SharedMeasurements, published: Published, best: Certificate
+) -> float:
+    """Return 1 if the image explains theta under another label too, else infinity."""
+    others = np.setdiff1d(np.arange(shared.num_classes), best.labels)[:, None]
+    images = np.broadcast_to(best.images, (len(others), *best.images.shape))
+    apart = shared.runs.thetas(images, others) - published.theta
+    alike = np.sum(apart**2, axis=1) <= NOISE_FACTOR * best.residual
+    return 1.0 if alike.any() else np.inf
 
 
 def certificates(

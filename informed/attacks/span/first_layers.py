@@ -36,7 +36,7 @@ class Layer:
     # Bound on the rounding error of each column's weights.
     deviation: Float[np.ndarray, " features"]
     transposed: bool = False  # whether theta stores (features, units)
-    # Columns that are zero in D_- and move no weight if they aren't.
+    # Columns that training overlooks or overwrites.
     blind: Bool[np.ndarray, " features"]
 
     def of(self, theta: np.ndarray) -> np.ndarray:
@@ -64,7 +64,7 @@ def find(
 
     Training (A) is run twice on the known records D_-: with the first duplicated, and
     with another. Both leave the same initial weights off the span of D_-. A third run
-    has the first again, lit where D_- is dark, since a network may not look there.
+    has a random record, which shows columns that training overlooks or overwrites.
     The reason is "" if there are layers.
     """
     fixed = knowledge.fixed
@@ -87,14 +87,17 @@ def find(
     # Duplicating a copy of the first record would make no difference.
     others = (known != known[0]).any(axis=1) | (fixed.labels != fixed.labels[0])
     added = np.array([0, int(np.argmax(others)), 0])
-    images, dark = fixed.images[added, None], ~known.any(axis=0)
+    images, dark = fixed.images[added, None], np.all(known == 0, axis=0)
+    probe = None
     if images[0].size == width:  # not rows of a table, which are encoded
-        images.reshape(3, -1)[2, dark] = np.abs(known).max() or 1.0
+        low, high = known.min(), known.max() if known.any() else 1.0
+        probe = np.random.default_rng(0).uniform(low, high, width).astype(np.float32)
+        images.reshape(3, -1)[2] = probe
     # Unknown randomness is drawn independently, so an unknown theta_0 shows.
     thetas = runs(images, fixed.labels[added, None], np.arange(3))
     layers, basis = [], Basis.of(known)
     for part, transposed in _orientations(parts, width):
-        first, second, lit = (_weights(part, theta, transposed) for theta in thetas)
+        first, second, other = (_weights(part, theta, transposed) for theta in thetas)
         change = (first.astype(np.float64) - second) / basis.scale
         off, size = basis.off(change), float(np.linalg.norm(change))
         # Training changed nothing, or moved the layer off the span of its rows.
@@ -108,7 +111,9 @@ def find(
                 start=first,
                 deviation=deviation,
                 transposed=transposed,
-                blind=dark & (lit == first).all(axis=0),
+                blind=dark
+                if probe is None
+                else _overlooked(basis, probe, other.astype(np.float64) - first, dark),
             )
         )
     if layers:
@@ -118,6 +123,20 @@ def find(
         " or begins where nobody told: two trainings, each with another known record"
         " twice, differ off their span"
     )
+
+
+def _overlooked(
+    basis: Basis, record: np.ndarray, change: np.ndarray, dark: np.ndarray
+) -> Bool[np.ndarray, " features"]:
+    """Return columns in which the change of weights doesn't follow the added record.
+
+    All of them, if one that isn't dark in D_- is among them: it distorts the others.
+    """
+    off, own = basis.off(change / basis.scale), basis.off(record[None] / basis.scale)[0]
+    shown, lit = np.linalg.svd(off, full_matrices=False)[2][0], own[~dark]
+    own *= shown[~dark] @ lit / (lit @ lit or 1.0)
+    follows = np.abs(shown - own) <= _OFF * np.abs(own).max()
+    return ~follows if follows[~dark].all() else np.ones_like(dark)
 
 
 def _orientations(parts: list[Slice], width: int) -> Iterator[tuple[Slice, bool]]:

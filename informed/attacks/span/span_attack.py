@@ -160,7 +160,7 @@ class SpanAttack(OneByOne):
                     completed,
                     certified=False,
                     determined=completed.determined & ~layer.blind,
-                    why="training doesn't look at columns that are zero in all rows",
+                    why="training overlooks or overwrites some columns",
                 )
             if completed is not None and completed.certified:
                 return completed, 0

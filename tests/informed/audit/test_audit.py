@@ -56,8 +56,9 @@ def test_a_linear_model_gives_its_record_away(audit):
     assert last.startswith("No bound applies")
 
 
-def test_the_document_is_strict_json_with_a_schema(audit):
-    values = json.loads(audit.json, parse_constant=pytest.fail)
+def test_the_document_is_strict_json_with_a_schema(audit, tmp_path):
+    text = audit.save(tmp_path / "audit.json").read_text()
+    values = json.loads(text, parse_constant=pytest.fail)
     jsonschema.validate(values, schema())
     assert values["subject"]["accuracy"] is not None
     for wrong in ({"records": None}, {"schema": 1}, {"surplus": 1}):

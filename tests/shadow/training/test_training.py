@@ -240,3 +240,8 @@ def test_cross_entropy_is_optaxs(rng):
 def test_bad_configurations_are_refused(fields, message):
     with pytest.raises(ValueError, match=message):
         TrainingConfig(**fields)
+
+
+def test_a_subclass_whose_overrides_training_would_ignore_is_refused():
+    with pytest.raises(TypeError, match=r"Smoothed overrides.*shadow\.JaxFunction"):
+        type("Smoothed", (training.GradientDescent,), {"losses": None})
