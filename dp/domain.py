@@ -171,9 +171,7 @@ def integer(field: str, value: Any, bound: int) -> int:
     """Return an integer >= bound that float64 holds exactly, or raise FieldError."""
     # Products of NumPy's smaller and unsigned integers overflow silently.
     if isinstance(value, bool) or not isinstance(value, int | np.int64):
-        raise FieldError(
-            field, f"Expected {{}} to be an int (or np.int64), got {value!r}."
-        )
+        raise FieldError(field, f"Expected {{}} to be an int, got {value!r}.")
     require(field, value, value >= bound, f">= {bound}")
     require(field, value, value <= 2**53, "<= 2^53, which float64 counts up to")
     return int(value)

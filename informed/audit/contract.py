@@ -151,10 +151,9 @@ def load_training(
     noise = inspect.signature(function).parameters.get(NOISE)
     default: Any = None if noise is None else noise.default
     number = isinstance(default, int | float) and not isinstance(default, bool)
-    default_noise, shipped = float(default) if number else None, None
+    default, shipped = float(default) if number else None, None
     if privacy is not None:
-        given = noise is not None
-        shipped = declared(privacy, given=given, default=default_noise)
+        shipped = declared(privacy, given=noise is not None, default=default)
     return Contract(
         train=train,
         name=title,

@@ -147,12 +147,6 @@ def test_the_dual_of_a_gaussian_curve_is_the_gaussian_bound():
     )
 
 
-@given(st.floats(0, 1), st.floats(0, 20))
-def test_theorem_5_and_its_inverse(delta, epsilon):
-    gamma = (1 + delta * math.exp(-epsilon)) / (1 + math.exp(-epsilon))
-    assert dp.implied_delta(gamma, epsilon) == pytest.approx(delta, abs=1e-6)
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [

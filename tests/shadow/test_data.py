@@ -227,7 +227,7 @@ def test_data_that_is_not_prepared_is_said_at_once(tmp_path):
 
 def test_data_sets_of_tfds_name_their_extra_where_it_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
-    with pytest.raises(ImportError, match=r"'mnist' is neither.*adversary\[data\]'"):
+    with pytest.raises(ImportError, match=r"'mnist' is neither.*'\.\[data\]'"):
         sources.load("mnist")
 
 

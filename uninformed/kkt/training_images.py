@@ -77,8 +77,7 @@ def load(
 ) -> VictimImages:
     """Take the first images that fill equal shares; draw the held-out ones.
 
-    Raises: FieldError: too few images of a class, on either side; unequal shares;
-      images with a side below `least`.
+    Raises: FieldError: unequal shares, too few images, or ones with a side < `least`.
     """
     pool = sources.load(config.name, data_dir=data_dir)
     shape = pool.image_shape

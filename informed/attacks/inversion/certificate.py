@@ -234,7 +234,8 @@ def _made_up_for(
     known records that are wrong leave no residual. Records of a target's class are
     moved, where the target has room to make up for it, and the targets are solved for
     anew. Where moves have no effect, as in a validation split, more records are moved.
-    Then single pixels are moved, as training may take sums of some of them alone.
+    Then single pixels are moved, as training may take sums of some alone; not where
+    theta was rounded, which may hide a wrong pixel.
 
     Args:
       explains: whether the noise explains a difference from the published theta.
@@ -273,7 +274,7 @@ def _made_up_for(
             moves = space.moves(step[None] @ slopes.directions)[0]
             rival = rival - moves / max(1.0, np.abs(moves).max() / (high - low))
             apart = theta(runs, rival)
-            if explains(apart):  # if barely changed, it was barely apart
+            if explains(apart):  # perhaps as noise alone, if it was barely apart
                 return bool(np.sum(noise.whiten(apart) ** 2) <= _STUCK * last)
         return True
 
@@ -291,6 +292,8 @@ def _made_up_for(
             return True
         if made_up(runs, apart):
             return True
+        if problem.published.deviations is not None:
+            continue
         free = np.random.default_rng(0).permutation(np.flatnonzero(~black))
         for pixel in free[:_MOST_ALONE]:
             where = np.arange(black.size).reshape(black.shape) == pixel

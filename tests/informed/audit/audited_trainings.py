@@ -1,5 +1,6 @@
 """Trainings that several tests audit."""
 
+import dataclasses
 import time
 
 import jax
@@ -43,4 +44,4 @@ def check(train, data="digits", predict=None, privacy=None, **config):
     """The pre-flight of a training."""
     settings = AuditConfig(**{"targets": 2, "fixed": 20, "minutes": 1.0, **config})
     given = {"predict": predict, "privacy": privacy, "version": "1"}
-    return auditing.check(train, data, settings=settings, **given)
+    return auditing.check(train, data, **dataclasses.asdict(settings), **given)

@@ -20,7 +20,7 @@ SETTINGS = auditing.AuditConfig(targets=TARGETS, fixed=20)
 @pytest.fixture(scope="module")
 def checked(digits):
     few = digits.take(np.arange(120))
-    return auditing.check(linear, few, settings=SETTINGS)
+    return auditing.check(linear, few, **dataclasses.asdict(SETTINGS))
 
 
 @pytest.fixture(scope="module")

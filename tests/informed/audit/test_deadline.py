@@ -1,5 +1,6 @@
 """A page at the deadline whatever happens, and an audit that goes on where it was."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -120,7 +121,9 @@ def test_parts_are_not_taken_after_what_training_imports_was_changed(tmp_path, d
 
     def identity():
         settings = informed.audit.AuditConfig(targets=2, fixed=20)
-        checked = informed.audit.check(f"{file}:train", few, settings=settings)
+        checked = informed.audit.check(
+            f"{file}:train", few, **dataclasses.asdict(settings)
+        )
         state = AuditState(subject=checked.subject, checked=checked, settings=settings)
         return informed.audit.auditing._identity(state)
 

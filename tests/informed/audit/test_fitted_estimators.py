@@ -55,7 +55,7 @@ def test_an_estimator_that_nobody_looks_into_is_said_to_weaken_the_audit(digits)
         return NearestCentroid().fit(flat(images), labels)
 
     report = check(shrunken, digits)
-    assert "NearestCentroid may store training records" in said(report)
+    assert "no attack reads more of NearestCentroid than its arrays" in said(report)
     assert "linear models" in registry.find("closed_form").why_not(report.facts)
 
 

@@ -181,9 +181,9 @@ def test_scores_that_are_no_numbers_are_not_asked_for(digits):
             return np.log(scores * (scores > 50))
 
     data = digits.take(np.arange(300))
-    settings = auditing.AuditConfig(targets=2, fixed=30, minutes=0.5)
+    settings = {"targets": 2, "fixed": 30, "minutes": 0.5}
     held = data.images.copy()
-    found = auditing.check(train, data, predict=predict, settings=settings, version="1")
+    found = auditing.check(train, data, predict=predict, version="1", **settings)
     assert any("aren't finite numbers" in str(each) for each in found.findings)
     np.testing.assert_array_equal(data.images, held)
     assert found.subject.held_out.images.min() >= 0
@@ -206,7 +206,7 @@ def test_a_module_that_was_changed_after_its_import_stops(
     data = digits.take(np.arange(300))
 
     def stopped():
-        found = auditing.check(module.train, data, settings=settings)
+        found = auditing.check(module.train, data, **dataclasses.asdict(settings))
         return [str(each) for each in found.findings if each.level == "stops"]
 
     try:
@@ -235,7 +235,7 @@ def half(images, labels, seed):
 def test_targets_stand_where_the_released_models_take_them(seed, digits):
     """By another key than that of the released models other records are left out."""
     settings = AuditConfig(targets=3, fixed=60, seed=seed)
-    found = auditing.check(half, digits, version="1", settings=settings)
+    found = auditing.check(half, digits, version="1", **dataclasses.asdict(settings))
     models = trials.train(found.subject, targets=3)
     assert np.ptp(models.released, axis=0).any()
 
@@ -248,8 +248,7 @@ def test_a_training_that_takes_no_value_beyond_its_range_is_named(kind, digits):
         with np.errstate(invalid="ignore"):
             return half(np.sqrt(images), labels, 0)
 
-    settings = AuditConfig(targets=3, fixed=60)
-    found = auditing.check(checked, digits, version=kind, settings=settings)
+    found = auditing.check(checked, digits, version=kind, targets=3, fixed=60)
     assert any(f"training {kind}" in each.what for each in found.findings)
 
 

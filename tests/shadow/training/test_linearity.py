@@ -43,6 +43,9 @@ OTHERS = {
         },
         {"hidden": "ends", "output": "stays"},
     ),
+    "of large arrays": optax.masked(
+        optax.sgd(0.1), lambda tree: jax.tree.map(lambda leaf: leaf.size > 6, tree)
+    ),
     "centred": optax.chain(optax.centralize(), optax.sgd(0.1)),
     "noisy": optax.chain(optax.add_noise(0.1, 0.5, 0), optax.sgd(0.1)),
 }

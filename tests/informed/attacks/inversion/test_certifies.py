@@ -89,6 +89,9 @@ def test_a_column_that_theta_does_not_tell_is_not_certified(hidden, rng):
         (lambda rows, mix: rows @ mix, 0.5),
         (lambda rows, mix: jnp.tile(jnp.clip(rows, 0, 1), (1, 2)), 0.5),
         (None, 0.5),
+        # A wrong value in the columns of sums would be made up for.
+        (lambda x, mix: jnp.hstack([x[:, :3], _mixed(x[:, 3:], mix[3:])]), 0.5),
+        (lambda x, mix: sum(_mixed(jnp.roll(x, i, 1), mix) for i in range(40)), 0.5),
     ],
     ids=[
         "unseen",
@@ -99,6 +102,8 @@ def test_a_column_that_theta_does_not_tell_is_not_certified(hidden, rng):
         "combinations",
         "range",
         "curved",
+        "beside sums",
+        "shifted",
     ],
 )
 def test_what_curvature_does_not_show_is_not_certified(sees, first, rng):
