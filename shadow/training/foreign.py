@@ -128,8 +128,7 @@ class JaxFunction(_Function):
         except jax.errors.JAXTypeError as error:
             raise checks.FieldError(
                 "train",
-                "JAX can't trace {}; for such functions there is shadow.PythonFunction."
-                f" {checks.first_line(error)}",
+                f"JAX can't trace {{}}: use PythonFunction. {checks.first_line(error)}",
             ) from error
         return layout_of(shapes)
 

@@ -8,7 +8,7 @@ the target, (4) theta has more numbers that depend on the target than the target
 unknowns, and no other target makes up for changes of known records, so that wrong ones
 would leave a residual, (5) theta moves with each pixel that slopes leave in doubt, up
 and down, and (6) it explains theta better than its mirror images, and than itself
-turned, or shifted by up to 16 pixels. If (2) holds only because its pixels lie on
+turned, or shifted by up to 8 pixels. If (2) holds only because its pixels lie on
 levels, `if_levels` is set too: the certificate then holds if the target's pixels are
 levels. If A is random nothing is certified, but `if_levels` may be set.
 `training_inversion` and `cloud_search` call `certify` at their end.
@@ -49,11 +49,12 @@ _LEAST_SHARE = 0.5
 _SIGNS, _MOST_ALONE = 2, 32
 # Cost per weight that rounding to the nearest number of a published format explains;
 # the largest shift of rivals, in pixels.
-_FORMAT, _SHIFT = 1.5, 16
+_FORMAT, _SHIFT = 1.5, 8
 # Known records that are moved, by at least this share of what is possible and at most
 # so much in each pixel; times that the target is solved for; a squared residual that
 # falls to no less of the one before stays.
 _MOVED, _LEAST_MOVE, _MOVE, _CORRECTIONS, _STUCK = 2, 0.5, 0.2, 6, 0.25
+_SMALL, _ALONE = 64, (8, 32)  # pixels moved alone: of images, of up to so many pixels
 _TINY = np.finfo(float).tiny
 # A mirror image may leave the range of known values by this share of the range.
 _BEYOND = 0.1
@@ -259,7 +260,7 @@ def _made_up_for(
         others[rows] += move.astype(others.dtype)
         return problem.runs.knowing(others)
 
-    def made_up(runs: Retraining, apart: np.ndarray) -> bool:
+    def made_up(runs: Retraining, apart: np.ndarray, *, alone: bool = False) -> bool:
         rival, last = images, np.inf
         for _ in range(_CORRECTIONS):
             change = noise.whiten(apart)
@@ -271,6 +272,8 @@ def _made_up_for(
             last = cost
             along = rotation.T @ (slopes.matrix.T @ change)
             step = rotation @ (along / (1 + np.maximum(spectrum, 0)))
+            if alone and np.sum((change - slopes.matrix @ step) ** 2) > _STUCK * cost:
+                return False  # without a run: one pixel moves theta linearly
             moves = space.moves(step[None] @ slopes.directions)[0]
             rival = rival - moves / max(1.0, np.abs(moves).max() / (high - low))
             apart = theta(runs, rival)
@@ -295,11 +298,11 @@ def _made_up_for(
         if problem.published.deviations is not None:
             continue
         free = np.random.default_rng(0).permutation(np.flatnonzero(~black))
-        for pixel in free[:_MOST_ALONE]:
+        for pixel in free[: _ALONE[black.size <= _SMALL]]:
             where = np.arange(black.size).reshape(black.shape) == pixel
             runs = moved(rows, target, where)
             apart = theta(runs, images)
-            if not explains(apart) and made_up(runs, apart):
+            if not explains(apart) and made_up(runs, apart, alone=True):
                 return True
     return False
 
@@ -372,8 +375,7 @@ def _has_rival(
     turned = [np.rot90(images, quarters, (1, 2)) for quarters in range(4)]
     mirrored = [*turned, *(np.flip(t, 1) for t in turned), -images, low + high - images]
     for axis in (1, 2):
-        side = images.shape[axis]
-        steps = {by % side for by in range(-_SHIFT, _SHIFT + 1)}
+        steps = {by % images.shape[axis] for by in range(-_SHIFT, _SHIFT + 1)}
         mirrored += [np.roll(images, by, axis) for by in sorted(steps)]
     apart = [
         rival

@@ -87,8 +87,7 @@ def find(
     # Duplicating a copy of the first record would make no difference.
     others = (known != known[0]).any(axis=1) | (fixed.labels != fixed.labels[0])
     added = np.array([0, int(np.argmax(others)), 0])
-    images, dark = fixed.images[added, None], np.all(known == 0, axis=0)
-    probe = None
+    images, dark, probe = fixed.images[added, None], np.all(known == 0, axis=0), None
     if images[0].size == width:  # not rows of a table, which are encoded
         low, high = known.min(), known.max() if known.any() else 1.0
         probe = np.random.default_rng(0).uniform(low, high, width).astype(np.float32)
