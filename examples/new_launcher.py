@@ -11,7 +11,7 @@ From Python: `store.fill(launcher=patient)`.
 
 import informed
 import shadow
-from shadow.launchers import local
+from shadow.launchers import launch
 
 ATTEMPTS = 3
 
@@ -20,7 +20,7 @@ def patient(prepare, *, progress=True, on_block=lambda: None):
     """Fill all stores of `prepare`; see `shadow.launchers.Launch`."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            local.run(prepare, progress=progress, on_block=on_block)
+            launch.local(prepare, progress=progress, on_block=on_block)
             return
         except OSError:
             if attempt == ATTEMPTS:

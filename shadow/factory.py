@@ -308,8 +308,8 @@ class Factory:
         if diverged.any():
             raise FloatingPointError(
                 f"Training diverged for {diverged.sum()} of {len(trained)} {self.role}"
-                f" models, such as number {ids[diverged.argmax()]}. Take smaller"
-                " steps, or leave these targets out."
+                f" models, such as number {ids[diverged.argmax()]}. Lower"
+                " learning_rate, or leave these targets out."
             )
         return trained
 

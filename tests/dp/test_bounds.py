@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import dp
-from dp import bounds
+from dp import bounds, domain
 
 LOG_KAPPAS = st.one_of(
     st.floats(-1e7, -1e-12), st.floats(-50, -1e-3), st.sampled_from([0.0, -math.inf])
@@ -151,6 +151,7 @@ def test_the_dual_of_a_gaussian_curve_is_the_gaussian_bound():
     ("call", "message"),
     [
         (lambda: bounds.gaussian(0.1, 1.0), "log_kappa <= 0"),
+        (lambda: domain.integer("n", np.uint16(3), 1), "n to be an int, got np.uint16"),
         (lambda: bounds.gaussian(math.nan, 1.0), "log_kappa <= 0"),
         (lambda: bounds.renyi(-1.0, 1.0, 1.0), "order > 1"),
         (
