@@ -140,7 +140,9 @@ def test_settings_of_a_training_that_is_over_are_refused(theirs, tmp_path, capsy
 def test_weights_of_another_program_are_attacked_as_ours(theirs, tmp_path, capsys):
     ours = scoring.run(theirs[0], tmp_path)
     arguments = ["--weights=victim.safetensors", "--data=mine.npz", "--workdir=runs"]
-    cli.main(["kkt", *arguments, "--config=kkt:digits", "--config.attack.steps=20"])
+    points, steps = theirs[0].data.points, "--config.attack.steps=20"
+    arguments += [f"--config.data.points={points}", steps]
+    cli.main(["kkt", *arguments, "--config=kkt:digits"])
     lines = capsys.readouterr().out.splitlines()
     found = json.loads((tmp_path / "runs" / "results.json").read_text())
     assert lines[0] == found["verdict"] == ours["verdict"]
