@@ -29,8 +29,7 @@ test: install
 	$(PYTEST) -m "not slow and not long"
 
 test-all: install gate
-	$(PYTEST) -m "long and not slow"
-	XLA_FLAGS="$(XLA_FLAGS)" $(PYTEST) -m slow
+	$(PYTEST) -m "long or slow"
 
 # XLA's compiler for NVIDIA's GPUs, from wheels. In a folder of its own: beside JAX it
 # would be asked for a GPU at every start.

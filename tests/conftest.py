@@ -1,12 +1,12 @@
 """Shared fixtures. Small real images (scikit-learn's digits) wherever they do.
 
 Most of a test's time is XLA compiling programs that run for milliseconds. So they are
-compiled without the slower half of XLA's compiler for CPUs, unless XLA_FLAGS is set, as
-`make test-all` does; and compiled programs are kept in .pytest_cache/xla, for other
-tests, workers and runs. (No optimisation at all compiles faster still, but then the
-tests that compute take five to thirty times as long.) Where a jaxlib doesn't know the
-flag: XLA_FLAGS= make test. Tracing makes many objects that live long, so garbage is
-collected seldom: one twentieth of the time.
+compiled with little optimisation, unless XLA_FLAGS is set; and compiled programs are
+kept in .pytest_cache/xla, for other tests, workers and runs. (No optimisation at all
+compiles faster still, but then the tests that compute take five to thirty times as
+long.) Where a jaxlib doesn't know a flag, or for XLA's defaults: XLA_FLAGS= make test.
+Tracing makes many objects that live long, so garbage is collected seldom: one
+twentieth of the time.
 """
 
 import gc
@@ -18,7 +18,10 @@ from pathlib import Path
 if "PYTEST_XDIST_WORKER" in os.environ:  # workers that share cores; OpenMP's spin
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=1",
+)
 _COMPILED = Path(__file__).parent.parent / ".pytest_cache" / "xla"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_COMPILED))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")

@@ -44,14 +44,14 @@ class Shared(nn.Module):
 
 
 def of_flax(module):
-    return module.init(jax.random.key(0), jnp.ones(36)), module.apply
+    return jax.jit(module.init)(jax.random.key(0), np.ones(36)), module.apply
 
 
 def of_haiku():
     net = hk.without_apply_rng(
         hk.transform(lambda x: hk.Linear(3)(jnp.tanh(hk.Linear(5)(x))))
     )
-    return net.init(jax.random.key(0), jnp.ones(36)), net.apply
+    return jax.jit(net.init)(jax.random.key(0), np.ones(36)), net.apply
 
 
 def of_equinox():
@@ -62,12 +62,9 @@ def of_equinox():
 
 def by_hand():
     """A transposed matrix, one that is scaled before its use, and a tied pair."""
-    keys = jax.random.split(jax.random.key(0), 3)
+    rng = np.random.default_rng(0)
     shapes = {"transposed": (9, 36), "scaled": (9, 4), "tied": (4, 4)}
-    params = {
-        name: jax.random.normal(key, shape)
-        for key, (name, shape) in zip(keys, shapes.items(), strict=True)
-    }
+    params = {name: rng.normal(size=shape) for name, shape in shapes.items()}
 
     def apply(params, x):
         hidden = jnp.tanh(x @ params["transposed"].T)
@@ -88,6 +85,9 @@ NETWORKS = {
 }
 
 
+EXAMPLES = np.random.default_rng(1).normal(size=(5, 36)), np.arange(5) % 3
+
+
 def losses_of(apply):
     def loss(params, example):
         x, label = example
@@ -103,23 +103,25 @@ def test_lengths_and_sums_are_those_of_the_gradients(name, together, monkeypatch
     make, measured = NETWORKS[name]
     with jax.enable_x64(True):
         params, apply = make()
-        params = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), params)
+        params = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), params)
         loss = losses_of(apply)
-        examples = jax.random.normal(jax.random.key(1), (5, 36)), jnp.arange(5) % 3
-        first = jax.tree.map(lambda leaf: leaf[0], examples)
+        first = jax.tree.map(lambda leaf: leaf[0], EXAMPLES)
         assert len(ghost_norms.traced(loss, params, first)[1]) == measured
-        squared = jax.jit(squared_lengths, static_argnums=0)(loss, params, examples)
-        total = jax.tree.map(jnp.zeros_like, params)
-        middle = float(jnp.sqrt(jnp.median(squared)))
+        squared = jax.jit(squared_lengths, static_argnums=0)(loss, params, EXAMPLES)
+        total = jax.tree.map(np.zeros_like, params)
+        middle, slope = np.sqrt(np.median(squared)), jax.jit(jax.grad(loss))
         for i in range(5):
-            example = jax.tree.map(lambda leaf: leaf[i], examples)  # noqa: B023
-            gradients = jax.grad(loss)(params, example)
+            example = jax.tree.map(lambda leaf: leaf[i], EXAMPLES)  # noqa: B023
+            gradients = slope(params, example)
             expected = sum(float(jnp.sum(g**2)) for g in jax.tree.leaves(gradients))
             np.testing.assert_allclose(squared[i], expected, rtol=1e-10)
             scale = min(1.0, middle / np.sqrt(expected))
             total = jax.tree.map(lambda t, g: t + scale * g, total, gradients)  # noqa: B023
-        arrays = jax.tree.map(np.asarray, examples)  # as a script may hold them
-        clipped = gradient.clipped_sum_traced(loss, params, arrays, clip_norm=middle)
+        clipped = jax.jit(
+            lambda params: gradient.clipped_sum_traced(
+                loss, params, EXAMPLES, clip_norm=middle
+            )
+        )(params)
         jax.tree.map(
             lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12),
             clipped,
@@ -150,13 +152,14 @@ def test_models_side_by_side_have_their_own_lengths():
     """As the factory trains them: under vmap, with a trace inside it."""
     params, apply = of_haiku()
     loss = losses_of(apply)
-    many = jax.tree.map(lambda p: jnp.stack([p, 2 * p]), params)
-    examples = jax.random.normal(jax.random.key(1), (5, 36)), jnp.arange(5) % 3
+    many = jax.tree.map(lambda p: np.stack([p, 2 * p]), params)
+    examples = jax.tree.map(jnp.asarray, EXAMPLES)
 
+    @jax.jit
     def of_model(params):
         return squared_lengths(loss, params, examples)
 
-    together = jax.vmap(of_model)(many)
+    together = jax.jit(jax.vmap(of_model))(many)
     for i in range(2):
         alone = of_model(jax.tree.map(lambda p: p[i], many))  # noqa: B023
         np.testing.assert_allclose(together[i], alone, rtol=1e-5)

@@ -226,14 +226,13 @@ def test_runs_in_a_row_assume_what_each_of_them_assumes():
     assert gamma > dp.rero_bound(both, kappa=0.01).gamma
 
 
-@pytest.mark.parametrize("sampling", words.SAMPLINGS)
 @pytest.mark.parametrize(
-    ("relation", "wanted"),
+    ("sampling", "relation", "wanted"),
     [
-        ("zero_out", {"gamma": 0.2}),
-        ("replace_one", {"gamma": 0.2}),
-        ("zero_out", {"epsilon": 1.5}),
-        ("zero_out", {"advantage": 0.3}),
+        *((sampling, "zero_out", {"gamma": 0.2}) for sampling in words.SAMPLINGS),
+        ("fixed", "replace_one", {"gamma": 0.2}),
+        ("poisson", "zero_out", {"epsilon": 1.5}),
+        ("allocation", "zero_out", {"advantage": 0.3}),
     ],
 )
 def test_calibration_of_batches_undoes_what_is_wanted(sampling, relation, wanted):

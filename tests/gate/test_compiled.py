@@ -62,7 +62,7 @@ def benchmark(program):
     paths = os.pathsep.join([str(WHEELS), str(ROOT)])
     return subprocess.run(
         [sys.executable, *program],
-        env=os.environ | {"PYTHONPATH": paths, "JAX_PLATFORMS": "cpu"},
+        env=os.environ | {"PYTHONPATH": paths, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": ""},
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -94,10 +94,7 @@ def certify(problem: Problem, candidate: Candidate) -> Certificate:
     cost = np.sum(noise_here.whiten(residual) ** 2)
     allowed = NOISE_FACTOR * params
     if published.deviations is not None:  # the format's rounding is known, unlike A's
-        own = np.sum(
-            noise_here.whiten(np.full(params, np.sqrt(rounding / params))) ** 2
-        )
-        allowed = min(allowed, NOISE_FACTOR * own + _FORMAT * params)
+        allowed = min(allowed, _silence(noise_here, rounding) / 2 + _FORMAT * params)
 
     def explains(apart: np.ndarray) -> bool:
         small = np.sum(noise_here.whiten(apart) ** 2) <= allowed
@@ -123,8 +120,7 @@ def certify(problem: Problem, candidate: Candidate) -> Certificate:
     if on_levels:
         assert problem.known.levels is not None
         expected = pixel_levels.expected_mse(_MARGIN * variances, problem.known.levels)
-    small = _MARGIN * expected <= config.exact_mse
-    certified = bool(explained and all_tried and small)
+    certified = bool(explained and all_tried and _MARGIN * expected <= config.exact_mse)
     if published.known is not None:
         # Third condition: the images agree with the known pixels of the target.
         apart = (published.known.values - images)[:, published.known.mask]
@@ -365,15 +361,19 @@ def _has_rival(
 ) -> bool:
     """Return whether the candidate mirrored, turned or shifted explains theta.
 
-    Mirror images are flipped, of negated values, or negatives; those far outside of the
-    known images' range are no records. With two classes the other label is tried too.
-    Training may augment records by turning them, and convolutions whose outputs are
-    averaged don't tell shifted images apart.
+    Mirror images are flipped, of negated values, or negatives, also in one column alone
+    of small records; those far outside of the known images' range are no records. With
+    two classes the other label is tried too. Training may augment records by turning
+    them, and convolutions whose outputs are averaged don't tell shifted images apart.
     """
     labels, (low, high) = problem.space.labels, problem.known.range
     room = _BEYOND * (high - low)
     turned = [np.rot90(images, quarters, (1, 2)) for quarters in range(4)]
-    mirrored = [*turned, *(np.flip(t, 1) for t in turned), -images, low + high - images]
+    negatives = (-images, low + high - images)
+    mirrored = [*turned, *(np.flip(t, 1) for t in turned), *negatives]
+    if images.size <= _SMALL:  # training may fold one column
+        alone = np.eye(images.size, dtype=bool).reshape(-1, *images.shape)
+        mirrored += [np.where(pixel, n, images) for n in negatives for pixel in alone]
     for axis in (1, 2):
         steps = {by % images.shape[axis] for by in range(-_SHIFT, _SHIFT + 1)}
         mirrored += [np.roll(images, by, axis) for by in sorted(steps)]

@@ -117,10 +117,8 @@ OTHER_WORLDS = [
     ("attack", "--config.seed=1", "seed"),
     ("attack", "--config.attacks.reconn.kernel.scale=100.0", "reconn.kernel.scale"),
     ("attack", "--config.view.layers=('output',)", "view.layers"),
-    ("attack", "--config.shadow.count=199", "num_models"),
     ("evaluate", "--config.training.learning_rate=0.1", "training.learning_rate"),
     ("evaluate", "--config.attacks.inversion.steps=3", "attacks.inversion.steps"),
-    ("evaluate", "--config.attacks.reconn.models=100", "attacks.reconn.models"),
 ]
 
 
