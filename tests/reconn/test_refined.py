@@ -122,15 +122,13 @@ def test_left_out_looks_are_those_of_a_kernel_without_the_model(planted):
         np.testing.assert_allclose(changed.first[i], left_out.first[i], atol=1e-6)
 
 
-@hk.transform
-def shifting(images, vectors, *, training):
-    del training
-    shift = hk.Linear(1, w_init=jnp.zeros)(vectors)[:, None, None]
-    return shift + 0 * images[..., :1]
-
-
 def test_a_module_of_ones_own_corrects_the_guess(planted, key):
-    method = refined(module=shifting, epochs=1)
+    def module(images, vectors, *, training):
+        del training
+        shift = hk.Linear(1, w_init=jnp.zeros)(vectors)[:, None, None]
+        return shift + 0 * images[..., :1]
+
+    method = refined(module=hk.transform(module), epochs=1)
     attack = train(planted, method, key=key)
     assert attack(publish(planted.weights[:3]), Knowledge()).images.shape == (3, *SHAPE)
     for channels in (slice(None), slice(0, 0)):
@@ -153,7 +151,8 @@ def test_parts_that_do_not_fit_are_refused(field, value, message):
 
 def test_another_layout_is_another_training(planted, key, tmp_path):
     """The same numbers with other arrays as pictures aren't gone on with."""
-    method = reconn.Network(module=shifting, epochs=1)
+    module = reconn.residual_cnn(channels=4, blocks=1)
+    method = reconn.Network(module=module, epochs=1)
     settings = {"key": key, "workdir": tmp_path}
     train(planted, method, **settings)
     bias, dense, output = LAYOUT

@@ -30,7 +30,7 @@ def file(tmp_path_factory, digits):
     return path
 
 
-def test_findings_6_7_8_a_run_of_few_weights_in_few_bits(tmp_path, capsys, file):
+def test_a_run_of_few_weights_in_few_bits(tmp_path, capsys, file):
     """Ten biases in bfloat16, of a data set with copies: as its page tells it."""
     arguments = [
         *SMALL,
