@@ -74,7 +74,7 @@ def test_a_run_of_few_weights_in_few_bits(tmp_path, capsys, file):
 
 
 @pytest.mark.parametrize("name", ["inversion", "reconn", "guess"])
-def test_finding_6_every_field_of_the_view_is_in_every_record(name):
+def test_every_field_of_the_view_is_in_every_record(name):
     """Whichever field is changed, what was made before isn't served again."""
 
     class Models(Store):
@@ -107,7 +107,7 @@ def test_finding_6_every_field_of_the_view_is_in_every_record(name):
         assert before.fingerprint() != after.fingerprint(), field
 
 
-def test_finding_7_views_in_words(digits):
+def test_views_in_words(digits):
     victim = stored.victims.build(
         Experiment().victim, image_shape=(8, 8, 1), num_classes=10
     )

@@ -65,7 +65,7 @@ def test_expected_error_is_that_of_simulated_answers():
 
 
 @pytest.mark.parametrize("off", [0.0, 0.06, 0.2])
-def test_finding_10_offsets_agree_with_the_errors_or_the_truth_is_beside(off):
+def test_offsets_agree_with_the_errors_or_the_truth_is_beside(off):
     """A truth beside the levels is told from one on them, if errors are smaller."""
     rng = np.random.default_rng(0)
     deviations = np.full((8, 8), 0.02 / 16)
