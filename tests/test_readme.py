@@ -28,11 +28,9 @@ def printed(capsys, monkeypatch, tmp_path):
 
     def of(page: str) -> str:
         if built := os.environ.get("DOCS_HTML"):
-            shown = (Path(built) / page).with_suffix(".html").read_text()
-            shown = "".join(
-                re.findall(r'<div class="output.*?<pre>(.*?)</pre>', shown, re.S)
-            )
-            return html.unescape(re.sub("<.*?>", "", shown))
+            text = (Path(built) / page).with_suffix(".html").read_text()
+            outputs = re.findall(r'<div class="output.*?<pre>(.*?)</pre>', text, re.S)
+            return html.unescape(re.sub("<.*?>", "", "".join(outputs)))
         monkeypatch.setenv("MPLBACKEND", "agg")
         monkeypatch.chdir(tmp_path)
         text = (ROOT / "docs" / page).read_text()
@@ -71,9 +69,9 @@ def test_the_python_program_prints_what_the_page_says(tmp_path, monkeypatch, cap
 
 
 def numbers(shown: str, *rows: str) -> list[float]:
-    """The first number of rows of a table."""
-    found = [re.search(rf"^{row} +([\d.]+)", shown, re.M) for row in rows]
-    return [float(match[1]) for match in found if match]
+    """The first number in each of these rows of a printed table."""
+    matches = [re.search(rf"^{row} +([\d.e+-]+)", shown, re.M) for row in rows]
+    return [float(match[1]) for match in matches if match]
 
 
 @pytest.mark.slow

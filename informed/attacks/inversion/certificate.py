@@ -7,11 +7,11 @@ determines it closely enough in every direction, (3) it agrees with the known pi
 the target, (4) theta has more numbers that depend on the target than the target has
 unknowns, and no other target makes up for changes of known records, so that wrong ones
 would leave a residual, (5) theta moves with each pixel that slopes leave in doubt, up
-and down, and (6) it explains theta better than its mirror images, and than itself
-turned, or shifted by up to 8 pixels. If (2) holds only because its pixels lie on
-levels, `if_levels` is set too: the certificate then holds if the target's pixels are
-levels. If A is random nothing is certified, but `if_levels` may be set.
-`training_inversion` and `cloud_search` call `certify` at their end.
+and down, and (6) it explains theta better than its mirror images (of small records,
+also of single values), and than itself turned, or shifted by up to 8 pixels. If (2)
+holds only because its pixels lie on levels, `if_levels` is set too: the certificate
+then assumes that the target's do. If A is random nothing is certified, but `if_levels`
+may be set. `training_inversion` and `cloud_search` call `certify` at their end.
 """
 
 import copy

@@ -108,7 +108,7 @@ def test_a_column_that_theta_does_not_tell_is_not_certified(hidden, rng):
 )
 def test_what_curvature_does_not_show_is_not_certified(sees, first, rng):
     values = rng.uniform(0.2, 0.8, size=(_KNOWN + 1, _COLUMNS))
-    values[:2, 1] = 0.2, 0.8
+    values[:2, 1] = 0.2, 0.8  # the fold is at the middle of the known range
     values[:, 0] *= sees is not _blind
     values[_KNOWN, 0] = first
     train = _curved if sees is None else _training(sees)
